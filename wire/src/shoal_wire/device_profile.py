@@ -1,0 +1,107 @@
+"""What is known about a kind of board before anything has been measured on it?
+
+One TOML file per board. It holds facts from the maker's documents and measurements; what nobody knows is left out.
+An agent starts from it and prefers what it reads or measures on its own board.
+"""
+
+import enum
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal_wire.encoding import Bytes, Identifier, Label, ModelName, Text
+from shoal_wire.errors import Malformed
+
+MAX_PROFILE_BYTES = 64 << 10
+
+
+class Architecture(enum.Enum):
+    """Instruction set, as `uname -m` prints it."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+
+
+class Engine(enum.Enum):
+    """A library that runs models."""
+
+    ONNXRUNTIME = "onnxruntime"
+    LITERT = "litert"
+    OPENVINO = "openvino"
+    TENSORRT = "tensorrt"
+
+
+Celsius = Annotated[float, Meta(ge=-40, le=150)]
+
+
+class PowerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A way to feed the board, with the supply that its maker asks for."""
+
+    connector: Label
+    volts: Annotated[float, Meta(gt=0, le=60)]
+    amperes: Annotated[float, Meta(gt=0, le=100)] | None = None
+
+
+class ThermalLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the board's own firmware does about heat; the temperature is that of the chip."""
+
+    slowed_from_celsius: Celsius
+    """The cores are slowed down from here on."""
+    limit_celsius: Celsius
+    """Never passed: everything is slowed down until the chip stays below."""
+
+
+class MeasuredSpeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sustained rate of one variant, measured on this kind of board."""
+
+    model: ModelName
+    variant: Identifier
+    engine: Engine
+    engine_version: Label
+    threads: Annotated[int, Meta(ge=1)]
+    answers_per_second: Annotated[float, Meta(gt=0)]
+
+
+class DeviceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of board. What is None or empty is unknown, and the agent asks the board."""
+
+    name: Identifier
+    board: Label
+    architecture: Architecture
+    engines: Annotated[tuple[Engine, ...], Meta(min_length=1)]
+    """The first that is installed and passes its probe serves, until the agent has measured."""
+    ciphers: Annotated[tuple[Literal["aes-256-gcm", "chacha20-poly1305"], ...], Meta(min_length=1)]
+    """Suites for sealed files, the fastest first."""
+    processor: Label | None = None
+    cores: Annotated[int, Meta(ge=1)] | None = None
+    memory_bytes: tuple[Bytes, ...] = ()
+    """The sizes of memory that the board is sold with."""
+    power_sources: tuple[PowerSource, ...] = ()
+    thermal_limits: ThermalLimits | None = None
+    measured_speeds: tuple[MeasuredSpeed, ...] = ()
+    sources: tuple[Text, ...] = ()
+    """Documents that the facts come from."""
+
+
+def parse_profile(text: bytes | str) -> DeviceProfile:
+    """Read the text of a profile.
+
+    Raises:
+        Malformed: too long, not TOML, an unknown field, or a field of another type or range; the message names the
+            field.
+    """
+    raw = text.encode() if isinstance(text, str) else text
+    if len(raw) > MAX_PROFILE_BYTES:
+        raise Malformed(f"device profile: {len(raw)} bytes, expected at most {MAX_PROFILE_BYTES}")
+    try:
+        profile = msgspec.toml.decode(raw, type=DeviceProfile)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"device profile: {error}") from None
+    limits = profile.thermal_limits
+    if limits is not None and limits.slowed_from_celsius > limits.limit_celsius:
+        raise Malformed(
+            f"device profile {profile.name}: slowed_from_celsius is {limits.slowed_from_celsius:g}, "
+            f"expected at most limit_celsius, {limits.limit_celsius:g}"
+        )
+    return profile

@@ -1,0 +1,98 @@
+"""How does a content key reach one reader and no other?
+
+HPKE (RFC 9180, base mode): DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. Base mode tells nothing of the sender,
+so a grant travels inside something signed. `info` binds it to release, file, recipient and grant counter: a grant that
+is moved to another place doesn't open.
+"""
+
+import base64
+import binascii
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric import x25519
+
+from shoal_wire.encoding import Bytes64, Counter, ModelName, Sha256, Version, canonical
+from shoal_wire.errors import Malformed, Untrusted
+from shoal_wire.sealed_file import KEY_BYTES
+
+FLEET = "fleet"
+"""Recipient of the grant with which a publisher hands a content key to the fleet. No device id: those are longer."""
+
+_SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A content key sealed to one recipient."""
+
+    ciphertext_sha256: Sha256
+    counter: Counter
+    """Grows with each grant for the same recipient and file, so that an old one is told from a new one."""
+    sealed_key: Bytes64
+
+
+class GrantContext(msgspec.Struct, frozen=True):
+    """Where a grant is valid."""
+
+    release: ModelName
+    version: Version
+    recipient: str
+
+
+def make_grant(
+    content_key: bytes,
+    recipient_key: x25519.X25519PublicKey,
+    *,
+    context: GrantContext,
+    ciphertext_sha256: str,
+    counter: int,
+) -> Grant:
+    """Seal the content key of a file to a recipient."""
+    info = _bind(context, ciphertext_sha256, counter)
+    sealed = _SUITE.encrypt(content_key, recipient_key, info=info)
+    return Grant(ciphertext_sha256, counter, base64.b64encode(sealed).decode())
+
+
+def open_grant(grant: Grant, recipient_key: x25519.X25519PrivateKey, *, context: GrantContext) -> bytes:
+    """The content key, 32 bytes.
+
+    Raises:
+        Malformed: not base64, or the key has another length.
+        Untrusted: sealed to another recipient, or for another release, file or counter.
+    """
+    what = f"grant for file {grant.ciphertext_sha256[:12]} of {context.release} {context.version}"
+    try:
+        sealed = base64.b64decode(grant.sealed_key, validate=True)
+    except binascii.Error as error:
+        raise Malformed(f"{what}: not base64: {error}") from None
+    try:
+        content_key = _SUITE.decrypt(sealed, recipient_key, info=_bind(context, grant.ciphertext_sha256, grant.counter))
+    except (InvalidTag, ValueError):
+        raise Untrusted(f"{what}: not sealed to {context.recipient} for this release and file") from None
+    if len(content_key) != KEY_BYTES:
+        raise Malformed(f"{what}: a key of {len(content_key)} bytes, expected {KEY_BYTES}")
+    return content_key
+
+
+def hpke_public_text(key: x25519.X25519PublicKey) -> str:
+    """An X25519 key as base64 text of its 32 bytes."""
+    return base64.b64encode(key.public_bytes_raw()).decode()
+
+
+def parse_hpke_public(text: str, *, what: str) -> x25519.X25519PublicKey:
+    """Read a key from `hpke_public_text`.
+
+    Raises:
+        Malformed: not 32 bytes in base64.
+    """
+    try:
+        return x25519.X25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+    except (ValueError, binascii.Error) as error:
+        raise Malformed(f"{what}: expected an X25519 public key: {error}") from None
+
+
+def _bind(context: GrantContext, ciphertext_sha256: str, counter: int) -> bytes:
+    return canonical(
+        ["shoal/grant/v1", context.release, context.version, ciphertext_sha256, context.recipient, counter]
+    )
