@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 it couldn't be done (the reason is on stderr), 2 wrong arg
 """
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +53,8 @@ def _build(chosen: argparse.Namespace) -> None:
 def _place(chosen: argparse.Namespace) -> None:
     for path, sound in place_sounds(chosen.out, count=chosen.count, seed=chosen.seed, pace_s=chosen.pace):
         played = " ".join(name_pitch(note.pitch) for note in sound.score.notes)
-        document = {"file": path.name, "seed": sound.seed, "words": played, "score": sound.score}
+        digest = hashlib.sha256(sound.wav).hexdigest()
+        document = {"file": path.name, "sha256": digest, "seed": sound.seed, "words": played, "score": sound.score}
         _say(document, words=f"{path.name}: {played}", as_json=chosen.json)
 
 

@@ -1,0 +1,74 @@
+"""What does the daemon start as a front? `python -m shoal_agent.front --fd N [--check]`; not for people to run."""
+
+import argparse
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from shoal_worker.channel import Channel, ChannelClosed
+from shoal_worker.process import die_with_parent, disable_core_dumps
+
+from shoal_agent.front import messages
+from shoal_agent.front.checking import run_golden_cases
+from shoal_agent.front.loading import LoadFailure, Stored, load_manifest, load_models
+from shoal_agent.front.serving import ServingFront
+from shoal_agent.front.worker import WorkerOptions
+
+_Order = TypeVar("_Order", messages.Configure, messages.Check)
+
+CHECK_NICE = 10
+"""Golden cases must not take the processor from live input."""
+
+
+def main() -> int:
+    """Serve, or check one candidate, until the daemon's channel ends."""
+    parser = argparse.ArgumentParser(description="Serves models; started by the daemon.")
+    parser.add_argument("--fd", type=int, required=True, help="descriptor of the channel to the daemon")
+    parser.add_argument("--parent", type=int, default=os.getppid(), help="process id of the daemon")
+    parser.add_argument("--check", action="store_true", help="run one candidate's golden cases, niced, and end")
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    disable_core_dumps()
+    channel = Channel.from_fd(arguments.fd)
+    with contextlib.suppress(ChannelClosed):
+        channel.greet(role="checking front" if arguments.check else "front")
+        if arguments.check:
+            os.nice(CHECK_NICE)
+            _check(channel)
+        else:
+            ServingFront(channel).run()
+    channel.close()
+    return 0
+
+
+def _check(channel: Channel) -> None:
+    configuration = _receive(channel, messages.Configure)
+    order = _receive(channel, messages.Check)
+    stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys)
+    options = WorkerOptions(threads=configuration.threads, nice=CHECK_NICE)
+    try:
+        manifest = load_manifest(stored)
+        models = load_models(
+            stored, manifest, options=options, interpreters=configuration.interpreters, own=sys.executable
+        )
+    except LoadFailure as error:
+        verdict = messages.Verdict(passed=False, reason=str(error), cases=())
+    else:
+        verdict = run_golden_cases(stored, manifest, models)
+        for model in models.values():
+            model.close()
+    channel.send(messages.as_frame(verdict))
+
+
+def _receive(channel: Channel, kind: type[_Order]) -> _Order:
+    frame, _ = channel.receive(None)
+    message = messages.parse_from_daemon(frame)
+    if not isinstance(message, kind):
+        raise ValueError(f"expected {kind.__name__} from the daemon, found {type(message).__name__}")
+    return message
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""What do the daemon and a front say to each other?
+
+    daemon                                      front
+    hello                                  <->  hello
+    Configure                               ->
+    Load                                    ->
+                                           <-   Serving or LoadFailed
+    Unload (after commit or fall-back)      ->
+                                           <-   Answers, Health, Notice (whenever)
+    Stored (answers are in the outbox)      ->
+    Check (to a front started with --check) ->
+                                           <-   Verdict, and the end
+
+Each is a JSON object whose `type` names it. End of stream ends the front.
+"""
+
+from typing import Any
+
+import msgspec
+from shoal_wire.histogram import Histogram
+from shoal_wire.messages import Answer, ReleaseReference
+
+from shoal_agent.slots import HeldRelease
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where items come from. `path` is a folder whose files are taken, and removed once their answer is stored."""
+
+    name: str
+    kind: str
+    path: str
+    release: str
+
+
+class Configure(msgspec.Struct, frozen=True, tag="configure"):
+    """How a front works; sent once, first."""
+
+    device: str
+    sources: tuple[Source, ...] = ()
+    threads: int = 1
+    interpreters: dict[str, str] = {}
+    """Interpreter by engine; engines that aren't named run in the front's own."""
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Serve this release from now on. The one that served stays loaded until Unload."""
+
+    slot: str
+    held: HeldRelease
+    store: str
+    content_keys: dict[str, str]
+    """Content key in base64, by the digest of the sealed file."""
+
+
+class Unload(msgspec.Struct, frozen=True, tag="unload"):
+    """Let go of every loaded release of the slot whose manifest isn't named."""
+
+    slot: str
+    keep: tuple[str, ...]
+
+
+class Check(msgspec.Struct, frozen=True, tag="check"):
+    """Run the golden cases of a release."""
+
+    held: HeldRelease
+    store: str
+    content_keys: dict[str, str]
+
+
+class Stored(msgspec.Struct, frozen=True, tag="stored"):
+    """These answers are on disk in the outbox: their items are done."""
+
+    answer_ids: tuple[str, ...]
+
+
+class Serving(msgspec.Struct, frozen=True, tag="serving"):
+    """The release serves."""
+
+    slot: str
+    reference: ReleaseReference
+    variant: str
+    engine: str
+    engine_version: str
+    placement: tuple[str, ...]
+    load_ms: float
+
+
+class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
+    """The release can't serve here; what served before still does."""
+
+    slot: str
+    reference: ReleaseReference
+    reason: str
+
+
+class CaseResult(msgspec.Struct, frozen=True):
+    """How one golden case went."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+class Verdict(msgspec.Struct, frozen=True, tag="verdict"):
+    """Whether a release answers its golden cases on this board."""
+
+    passed: bool
+    reason: str
+    cases: tuple[CaseResult, ...]
+
+
+class Answers(msgspec.Struct, frozen=True, tag="answers"):
+    """Answers for the outbox."""
+
+    items: tuple[Answer, ...]
+
+
+class Health(msgspec.Struct, frozen=True, tag="health"):
+    """Counts since this front loaded the release that serves."""
+
+    slot: str
+    manifest_sha256: str
+    answers: int
+    errors: int
+    deaths: int
+    histogram: Histogram
+
+
+class Notice(msgspec.Struct, frozen=True, tag="event"):
+    """Something for the outbox's events."""
+
+    name: str
+    detail: str
+
+
+FromDaemon = Configure | Load | Unload | Check | Stored
+FromFront = Serving | LoadFailed | Verdict | Answers | Health | Notice
+
+
+def parse_from_daemon(message: dict[str, object]) -> FromDaemon:
+    """Raises msgspec.ValidationError, which never holds a content key."""
+    parsed: FromDaemon = msgspec.convert(message, FromDaemon)
+    return parsed
+
+
+def parse_from_front(message: dict[str, object]) -> FromFront:
+    """Raises msgspec.ValidationError."""
+    parsed: FromFront = msgspec.convert(message, FromFront)
+    return parsed
+
+
+def as_frame(message: FromDaemon | FromFront) -> dict[str, Any]:
+    """A message as the channel sends it."""
+    frame: dict[str, Any] = msgspec.to_builtins(message)
+    return frame

@@ -1,0 +1,1 @@
+"""`shoal demo`: the whole product on one machine, each part as the program that a user would start."""
