@@ -35,16 +35,9 @@ def network() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def built(network: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The four release folders, built by the command over what an earlier run left."""
-    out = tmp_path_factory.mktemp("releases")
-    (out / "release-1").mkdir()
-    (out / "release-1" / "left-over").write_bytes(b"")
-    done = note_events("build", "--out", str(out), "--json")
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["version"] for line in done.stdout.splitlines()] == [1, 2, 3, 4]
-    assert sorted(entry.name for entry in out.iterdir()) == [f"release-{version}" for version in (1, 2, 3, 4)]
-    return out
+def built(release_folders: Path) -> Path:
+    assert sorted(entry.name for entry in release_folders.iterdir()) == [f"release-{n}" for n in (1, 2, 3, 4)]
+    return release_folders
 
 
 def read_draft(built: Path, version: int) -> ReleaseDraft:

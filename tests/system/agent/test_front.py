@@ -1,0 +1,276 @@
+"""A real front with a real worker and a real model, driven as the daemon drives it: does every item get one answer?"""
+
+import base64
+import hashlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shoal_agent.front import messages
+from shoal_agent.front.operations.pipeline import compare
+from shoal_agent.slots import HeldRelease
+from shoal_converters.note_events.evaluation import play
+from shoal_wire import sealed_file
+from shoal_wire.encoding import canonical, encode
+from shoal_wire.manifest import Manifest, Operation, SealedFile, parse_draft
+from shoal_wire.messages import Answer, ReleaseReference
+from shoal_worker.channel import Channel, ChannelTimeout
+
+DEVICE = "d-test"
+DEADLINE_S = 60.0
+
+
+class Board:
+    """The daemon's end of the channel, and the disk that it shares with the front."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "store"
+        self.inbox = folder / "inbox"
+        self.store.mkdir()
+        self.inbox.mkdir()
+        self.keys: dict[str, str] = {}
+        self.answers: list[Answer] = []
+        self.health: messages.Health | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._channels: list[Channel] = []
+
+    def start_front(self, *options: str) -> tuple[Channel, subprocess.Popen[bytes]]:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "shoal_agent.front", "--fd", str(theirs.fileno()), *options]
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self._processes.append(process)
+        channel = Channel(ours)
+        self._channels.append(channel)
+        channel.greet(role="daemon")
+        source = messages.Source("mic", "folder", str(self.inbox), "note-events")
+        send(channel, messages.Configure(device=DEVICE, sources=() if options else (source,), threads=1))
+        return channel, process
+
+    def hold(self, folder: Path) -> HeldRelease:
+        """Seal a release folder into the store, as publisher and updater would."""
+        draft = parse_draft((folder / "release.json").read_bytes())
+        files = []
+        for file in draft.files:
+            plaintext, key = (folder / file.path).read_bytes(), secrets.token_bytes(32)
+            parts = list(sealed_file.seal(plaintext, key))
+            digests = sealed_file.digest(parts)
+            (self.store / digests.ciphertext_sha256).write_bytes(b"".join(parts))
+            self.keys[digests.ciphertext_sha256] = base64.b64encode(key).decode()
+            files.append(
+                SealedFile(
+                    name=file.name,
+                    role=file.role,
+                    plaintext_sha256=hashlib.sha256(plaintext).hexdigest(),
+                    plaintext_bytes=len(plaintext),
+                    ciphertext_sha256=digests.ciphertext_sha256,
+                    ciphertext_bytes=digests.ciphertext_bytes,
+                    chunk_bytes=sealed_file.CHUNK_BYTES,
+                    chunk_sha256s=digests.chunk_sha256s,
+                    suite=sealed_file.AES_256_GCM,
+                )
+            )
+        fields = {name: getattr(draft, name) for name in draft.__struct_fields__}
+        raw = encode(Manifest(**{**fields, "files": tuple(files)}))
+        digest = hashlib.sha256(raw).hexdigest()
+        (self.store / digest).write_bytes(raw)
+        reference = ReleaseReference(draft.name, draft.version, digest)
+        return HeldRelease(reference=reference, epoch=1, generation=draft.version, variant="onnx-fp32", grants=())
+
+    def load(self, channel: Channel, held: HeldRelease) -> messages.Serving | messages.LoadFailed:
+        order = messages.Load(slot="note-events", held=held, store=str(self.store), content_keys=self.keys)
+        send(channel, order)
+        return self.follow(channel, until=lambda reply: isinstance(reply, messages.Serving | messages.LoadFailed))
+
+    def follow(self, channel: Channel, *, until: Callable[[Any], bool]) -> Any:
+        """Take messages, confirming answers as the outbox would, until one is wanted."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            try:
+                message = messages.parse_from_front(channel.receive(1.0)[0])
+            except ChannelTimeout:
+                continue
+            if isinstance(message, messages.Answers):
+                self.answers += message.items
+                send(channel, messages.Stored(answer_ids=tuple(answer.answer_id for answer in message.items)))
+            elif isinstance(message, messages.Health):
+                self.health = message
+            if until(message):
+                return message
+        raise AssertionError("the front didn't say what was expected in time")
+
+    def follow_answers(self, channel: Channel, count: int) -> list[Answer]:
+        self.follow(channel, until=lambda _: len(self.answers) >= count)
+        return self.answers
+
+    def place(self, name: str, raw: bytes) -> str:
+        """Put an item in the folder; returns the id that its answer must have (docs/protocol.md)."""
+        (self.inbox / f".{name}").write_bytes(raw)
+        (self.inbox / f".{name}").replace(self.inbox / name)
+        identity = ["shoal/answer/v1", DEVICE, "mic", name, hashlib.sha256(raw).hexdigest()]
+        return hashlib.sha256(canonical(identity)).hexdigest()  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    board = Board(tmp_path)
+    yield board
+    board.close()
+
+
+def send(channel: Channel, message: messages.FromDaemon) -> None:
+    channel.send(messages.as_frame(message))
+
+
+def children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in listed for child in path.read_text().split()]
+
+
+def wait_until(claim: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_answers_every_sound_once_and_removes_it_when_stored(board: Board, release_folders: Path) -> None:
+    sounds = {f"s{seed}.wav": play(seed) for seed in (7_000, 7_001)}
+    ids = [board.place(name, sound.wav) for name, sound in sounds.items()]
+    channel, _ = board.start_front()
+    serving = board.load(channel, board.hold(release_folders / "release-2"))
+    assert isinstance(serving, messages.Serving), serving
+    assert serving.engine == "onnxruntime" and serving.placement == ("CPUExecutionProvider",)
+
+    answers = board.follow_answers(channel, 2)
+
+    assert [answer.answer_id for answer in answers] == ids
+    near = Operation("notes.f1", {"onset_tolerance_s": 0.05, "minimum_f1": 0.9})
+    for answer, sound in zip(answers, sounds.values(), strict=True):
+        verdict = compare(near, answer=answer.answer, expected=sound.expected)
+        assert verdict.passed, verdict.words
+    wait_until(lambda: list(board.inbox.iterdir()) == [])
+
+
+def test_item_that_was_not_stored_is_answered_again_with_the_same_id(board: Board, release_folders: Path) -> None:
+    expected = board.place("s.wav", play(7_000).wav)
+    held = board.hold(release_folders / "release-2")
+    for _ in range(2):
+        channel, front = board.start_front()
+        order = messages.Load(slot="note-events", held=held, store=str(board.store), content_keys=board.keys)
+        send(channel, order)
+        while not isinstance(message := messages.parse_from_front(channel.receive(DEADLINE_S)[0]), messages.Answers):
+            pass
+        assert [answer.answer_id for answer in message.items] == [expected]
+        front.kill()
+        front.wait()
+        channel.close()
+    assert (board.inbox / "s.wav").exists()
+
+
+def test_broken_item_gets_an_answer_that_says_so_and_the_next_one_works(board: Board, release_folders: Path) -> None:
+    board.place("a.wav", b"this is no sound")
+    board.place("b.wav", play(7_000).wav)
+    channel, _ = board.start_front()
+    board.load(channel, board.hold(release_folders / "release-2"))
+    refused, good = board.follow_answers(channel, 2)
+    assert "WAV" in refused.answer["error"] and "notes" in good.answer
+    health = board.follow(channel, until=lambda message: isinstance(message, messages.Health))
+    assert (health.answers, health.errors, health.deaths) == (1, 0, 0)
+
+
+def test_killed_worker_costs_no_sound(board: Board, release_folders: Path) -> None:
+    channel, front = board.start_front()
+    board.load(channel, board.hold(release_folders / "release-3"))
+    (worker,) = children(front.pid)
+    expected = board.place("s.wav", play(7_000).wav)
+    wait_until(lambda: Path(f"/proc/{worker}/stat").read_text().split()[2] == "R")
+    os.kill(worker, signal.SIGKILL)
+    (answer,) = board.follow_answers(channel, 1)
+    assert answer.answer_id == expected and "notes" in answer.answer
+    health = board.follow(channel, until=lambda message: isinstance(message, messages.Health))
+    assert health.deaths == 1
+
+
+def test_sound_in_flight_at_two_deaths_is_quarantined(board: Board, release_folders: Path) -> None:
+    channel, front = board.start_front()
+    board.load(channel, board.hold(release_folders / "release-3"))
+    board.place("s.wav", play(7_000).wav)
+    killed: set[int] = set()
+
+    def kill_next() -> bool:
+        fresh = [worker for worker in children(front.pid) if worker not in killed]
+        for worker in fresh:
+            if Path(f"/proc/{worker}/stat").read_text().split()[2] == "R" and _has_loaded(worker):
+                os.kill(worker, signal.SIGKILL)
+                killed.add(worker)
+        return len(killed) == 2
+
+    wait_until(kill_next)
+    (answer,) = board.follow_answers(channel, 1)
+    assert "signal 9" in answer.answer["error"]
+
+
+def test_swap_answers_every_sound_and_falls_back_at_once(board: Board, release_folders: Path) -> None:
+    first, second = board.hold(release_folders / "release-1"), board.hold(release_folders / "release-2")
+    channel, _ = board.start_front()
+    board.load(channel, first)
+    ids = {board.place(f"s{seed}.wav", play(seed).wav) for seed in range(7_000, 7_008)}
+    board.load(channel, second)
+    back = board.load(channel, first)
+    assert isinstance(back, messages.Serving) and back.reference == first.reference
+    send(channel, messages.Unload(slot="note-events", keep=(first.reference.manifest_sha256,)))
+    answers = board.follow_answers(channel, 8)
+    assert sorted(answer.answer_id for answer in answers) == sorted(ids)
+
+
+def test_what_cannot_be_loaded_leaves_the_current_release_serving(board: Board, release_folders: Path) -> None:
+    good, broken = board.hold(release_folders / "release-1"), board.hold(release_folders / "release-2")
+    channel, _ = board.start_front()
+    board.load(channel, good)
+    for path in board.store.iterdir():
+        if path.stat().st_size > 200_000 and path.name in board.keys:
+            path.write_bytes(path.read_bytes()[:-1])
+    failed = board.load(channel, broken)
+    assert isinstance(failed, messages.LoadFailed) and "sealed file" in failed.reason
+    board.place("s.wav", play(7_000).wav)
+    (answer,) = board.follow_answers(channel, 1)
+    assert answer.reference == good.reference
+
+
+@pytest.mark.parametrize(("version", "passes"), [(1, True), (2, True), (4, False)])
+def test_golden_cases_refuse_damaged_weights(board: Board, release_folders: Path, version: int, passes: bool) -> None:
+    held = board.hold(release_folders / f"release-{version}")
+    channel, front = board.start_front("--check")
+    send(channel, messages.Check(held=held, store=str(board.store), content_keys=board.keys))
+    verdict = board.follow(channel, until=lambda message: isinstance(message, messages.Verdict))
+    assert verdict.passed is passes and "golden" in verdict.reason
+    assert len(verdict.cases) == 2 and front.wait(DEADLINE_S) == 0
+
+
+def test_front_and_worker_end_with_the_daemon(board: Board, release_folders: Path) -> None:
+    channel, front = board.start_front()
+    board.load(channel, board.hold(release_folders / "release-2"))
+    (worker,) = children(front.pid)
+    channel.close()
+    assert front.wait(DEADLINE_S) == 0
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def _has_loaded(worker: int) -> bool:
+    return "onnxruntime" in Path(f"/proc/{worker}/maps").read_text()
