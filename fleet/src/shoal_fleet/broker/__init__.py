@@ -1,0 +1,1 @@
+"""The fleet's own Mosquitto: its settings, its files and its process."""
