@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import shoal_worker
 from shoal_worker.channel import BadMessage, Channel, ChannelClosed, ChannelError, ChannelTimeout
+from shoal_worker.engines import check_feeds
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, WorkerError
 from shoal_worker.messages import (
     Answer,
@@ -168,6 +169,7 @@ class Worker:
             WorkerDied, WorkerHung: the worker is gone.
         """
         arrays = {name: np.asarray(array) for name, array in feeds.items()}
+        check_feeds(arrays, inputs=self.info.inputs)  # here too: feeds beyond what a message holds end a worker
         with self._run_lock:
             try:
                 reply = self._ask(arrays, deadline_s=deadline_s)

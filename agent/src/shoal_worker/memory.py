@@ -1,0 +1,103 @@
+"""How do bytes pass between processes in memory that the receiver can rely on?
+
+A memfd (memfd_create(2)) has no name in any file system and goes when its last holder ends, however it ends.
+Seals (fcntl(2)) promise the receiver what the sender can no longer do: change the bytes of a model, or cut
+memory that is mapped (which would kill the reader with SIGBUS). The receiver checks the seals before it maps.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterable
+
+from .channel import BadMessage
+
+FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+READ_ONLY = FIXED_SIZE | fcntl.F_SEAL_WRITE
+
+_SEAL_NAMES = {fcntl.F_SEAL_SHRINK: "shrinking", fcntl.F_SEAL_GROW: "growing", fcntl.F_SEAL_WRITE: "writing"}
+
+
+def seal_bytes(data: bytes | bytearray | memoryview) -> int:
+    """Copy `data` into a memfd that nobody can change any more. The caller owns and closes the descriptor."""
+    return seal_chunks([data])
+
+
+def seal_chunks(chunks: Iterable[bytes | bytearray | memoryview]) -> int:
+    """Like `seal_bytes`, without holding all the bytes twice. What the iterable raises is passed on; nothing leaks."""
+    fd = _create("shoal-bytes")
+    try:
+        for chunk in chunks:
+            _write_all(fd, memoryview(chunk).cast("B"))
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, READ_ONLY | fcntl.F_SEAL_SEAL)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_sealed(fd: int) -> bytes:
+    """Copy the bytes out of a write-sealed memfd. The descriptor stays the caller's.
+
+    Raises:
+        BadMessage: not such a memfd.
+    """
+    size_bytes = verify_seals(fd, needed=READ_ONLY)
+    chunks = []
+    end = 0
+    while end < size_bytes:
+        # At a place of our own: the other holders of the memfd share one file position.
+        chunks.append(os.pread(fd, size_bytes - end, end))
+        end += len(chunks[-1])
+    return b"".join(chunks)
+
+
+def create_fixed(size_bytes: int) -> tuple[mmap.mmap, int]:
+    """Make a writable memfd of a size that can't change; return its mapping and its descriptor, both the caller's."""
+    fd = _create("shoal-tensors")
+    try:
+        os.ftruncate(fd, size_bytes)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, FIXED_SIZE | fcntl.F_SEAL_SEAL)
+        return mmap.mmap(fd, size_bytes), fd
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def map_fixed(fd: int, *, max_bytes: int) -> mmap.mmap:
+    """Map a memfd of fixed size for reading and writing. The mapping outlives the descriptor, which stays the caller's.
+
+    Raises:
+        BadMessage: not such a memfd, an empty one, or one of more than `max_bytes`.
+    """
+    size_bytes = verify_seals(fd, needed=FIXED_SIZE)
+    if not 0 < size_bytes <= max_bytes:
+        raise BadMessage(f"shared memory must have 1 to {max_bytes} bytes, found {size_bytes}")
+    return mmap.mmap(fd, size_bytes)
+
+
+def verify_seals(fd: int, *, needed: int) -> int:
+    """Return the size in bytes of memory that carries all the seals in `needed`.
+
+    Raises:
+        BadMessage: a seal is missing, or it is no memfd.
+    """
+    try:
+        found = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+    except OSError:
+        raise BadMessage("expected a sealed memfd, found another kind of descriptor") from None
+    missing = [name for seal, name in _SEAL_NAMES.items() if needed & seal and not found & seal]
+    if missing:
+        raise BadMessage(f"expected memory sealed against {', '.join(missing)}, found none of these seals")
+    return os.fstat(fd).st_size
+
+
+def _create(name: str) -> int:
+    return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def _write_all(fd: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,294 @@
+"""What do a front and its worker say to each other?
+
+    front                                   worker
+    hello                              <->  hello
+    Load + memfd of the model           ->
+                                       <-   Loaded, or Refused and the end
+    Buffer + memfd (first, and to grow) ->
+    Infer                               ->
+                                       <-   Buffer + memfd (first, and to grow)
+                                       <-   Answer or Failed
+    Cancel (of the run in progress)     ->
+
+One run at a time: the next Infer comes after the reply to the last, so both sides reuse their memory. End of
+stream ends the worker. `parse_message` checks every field, so that what passes inward is typed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TypeVar, Union
+
+from .channel import BadMessage
+
+MAX_TENSORS = 256
+MAX_RANK = 16
+MAX_NAME = 256  # characters; all names of a model together must fit into one frame
+MAX_TEXT = 4096
+MAX_WHOLE = 1 << 53  # what JSON carries exactly
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a model. `dtype` is NumPy's name; None in `shape` is a length that may vary."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorRecord:
+    """Where one tensor lies in the sender's shared memory, in row-major order. `offset` is in bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """Load the model in the memfd that comes along.
+
+    `precision` is "exact" (compute in the model's types) or "fast" (the engine may compute in shorter ones).
+    `memory_arena` False gives memory back after each run: slower, smaller.
+    """
+
+    engine: str
+    format: str
+    threads: int
+    precision: str
+    memory_arena: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """The model is ready. `placement` is where the engine really runs it, in its own words and order."""
+
+    engine: str
+    engine_version: str
+    placement: tuple[str, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    load_ms: float  # import of the engine and load of the model
+    rss_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """The model can't be served: `kind` is "model" or "installation"."""
+
+    kind: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """The memfd that comes along holds the sender's tensors from now on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Infer:
+    """Run the model on these inputs."""
+
+    id: int
+    inputs: tuple[TensorRecord, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The outputs of run `id`. They stay as they are until the next Infer."""
+
+    id: int
+    outputs: tuple[TensorRecord, ...]
+    run_ms: float  # in the engine
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """Run `id` has no answer: `kind` is "bad_input", "engine" or "cancelled"."""
+
+    id: int
+    kind: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Cancel:
+    """Stop run `id`, if it still goes on. Its reply comes as ever."""
+
+    id: int
+
+
+Message = Union[Load, Loaded, Refused, Buffer, Infer, Answer, Failed, Cancel]
+
+
+def encode_message(message: Message) -> dict[str, object]:
+    """The plain form of a message, for `Channel.send`."""
+    return {"type": _NAMES[type(message)], **{key: _plain(value) for key, value in vars(message).items()}}
+
+
+def parse_message(message: Mapping[str, object]) -> Message:
+    """Check and type a received message. Unknown fields are ignored.
+
+    Raises:
+        BadMessage: an unknown type, or a field that is missing, of another type or out of bounds.
+    """
+    name = message.get("type")
+    parse = _PARSERS.get(name) if isinstance(name, str) else None
+    if parse is None:
+        raise BadMessage(f"expected a message of type {', '.join(_PARSERS)}; found another")
+    return parse(message)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, (TensorRecord, TensorSpec)):
+        return {key: _plain(item) for key, item in vars(value).items()}
+    return value
+
+
+def _load(message: Mapping[str, object]) -> Load:
+    return Load(
+        engine=_text(message, "engine"),
+        format=_text(message, "format"),
+        threads=_whole(message, "threads"),
+        precision=_text(message, "precision"),
+        memory_arena=_field(message, "memory_arena", bool),
+    )
+
+
+def _loaded(message: Mapping[str, object]) -> Loaded:
+    return Loaded(
+        engine=_text(message, "engine"),
+        engine_version=_text(message, "engine_version"),
+        placement=_texts(message, "placement"),
+        inputs=_tensors(message, "inputs", _spec),
+        outputs=_tensors(message, "outputs", _spec),
+        load_ms=_number(message, "load_ms"),
+        rss_bytes=_whole(message, "rss_bytes"),
+    )
+
+
+def _refused(message: Mapping[str, object]) -> Refused:
+    return Refused(kind=_text(message, "kind"), reason=_text(message, "reason"))
+
+
+def _buffer(message: Mapping[str, object]) -> Buffer:
+    return Buffer()
+
+
+def _infer(message: Mapping[str, object]) -> Infer:
+    return Infer(id=_whole(message, "id"), inputs=_tensors(message, "inputs", _record))
+
+
+def _answer(message: Mapping[str, object]) -> Answer:
+    return Answer(
+        id=_whole(message, "id"),
+        outputs=_tensors(message, "outputs", _record),
+        run_ms=_number(message, "run_ms"),
+    )
+
+
+def _failed(message: Mapping[str, object]) -> Failed:
+    return Failed(id=_whole(message, "id"), kind=_text(message, "kind"), reason=_text(message, "reason"))
+
+
+def _cancel(message: Mapping[str, object]) -> Cancel:
+    return Cancel(id=_whole(message, "id"))
+
+
+_NAMES = {
+    Load: "load",
+    Loaded: "loaded",
+    Refused: "refused",
+    Buffer: "buffer",
+    Infer: "infer",
+    Answer: "answer",
+    Failed: "failed",
+    Cancel: "cancel",
+}
+_PARSERS: dict[str, Callable[[Mapping[str, object]], Message]] = {
+    "load": _load,
+    "loaded": _loaded,
+    "refused": _refused,
+    "buffer": _buffer,
+    "infer": _infer,
+    "answer": _answer,
+    "failed": _failed,
+    "cancel": _cancel,
+}
+
+
+def _record(item: Mapping[str, object]) -> TensorRecord:
+    return TensorRecord(
+        name=_text(item, "name", limit=MAX_NAME),
+        dtype=_text(item, "dtype"),
+        shape=tuple(_length(length) for length in _items(item, "shape", limit=MAX_RANK)),
+        offset=_whole(item, "offset"),
+    )
+
+
+def _spec(item: Mapping[str, object]) -> TensorSpec:
+    return TensorSpec(
+        name=_text(item, "name", limit=MAX_NAME),
+        dtype=_text(item, "dtype"),
+        shape=tuple(None if length is None else _length(length) for length in _items(item, "shape", limit=MAX_RANK)),
+    )
+
+
+def _tensors(message: Mapping[str, object], key: str, parse: Callable[[Mapping[str, object]], T]) -> tuple[T, ...]:
+    items = _items(message, key, limit=MAX_TENSORS)
+    if not all(isinstance(item, dict) for item in items):
+        raise BadMessage(f"{key} must be objects with name, dtype and shape")
+    return tuple(parse(item) for item in items if isinstance(item, dict))
+
+
+def _items(message: Mapping[str, object], key: str, *, limit: int) -> list[object]:
+    items = _field(message, key, list)
+    if len(items) > limit:
+        raise BadMessage(f"{key} may have {limit} items, found {len(items)}")
+    return items
+
+
+def _text(message: Mapping[str, object], key: str, *, limit: int = MAX_TEXT) -> str:
+    text = _field(message, key, str)
+    if len(text) > limit:
+        raise BadMessage(f"{key} may have {limit} characters, found {len(text)}")
+    return text
+
+
+def _texts(message: Mapping[str, object], key: str) -> tuple[str, ...]:
+    items = _items(message, key, limit=MAX_TENSORS)
+    if not all(isinstance(item, str) and len(item) <= MAX_TEXT for item in items):
+        raise BadMessage(f"{key} must be texts of at most {MAX_TEXT} characters")
+    return tuple(item for item in items if isinstance(item, str))
+
+
+def _whole(message: Mapping[str, object], key: str) -> int:
+    return _length(_field(message, key, int), name=key)
+
+
+def _length(value: object, *, name: str = "shape") -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_WHOLE:
+        raise BadMessage(f"{name} must be of whole numbers from 0 to {MAX_WHOLE}")
+    return value
+
+
+def _number(message: Mapping[str, object], key: str) -> float:
+    value = message.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_WHOLE:
+        raise BadMessage(f"{key} must be a number from 0 to {MAX_WHOLE}")
+    return float(value)
+
+
+def _field(message: Mapping[str, object], key: str, kind: type[T]) -> T:
+    value = message.get(key)
+    if not isinstance(value, kind):
+        raise BadMessage(f"{key} must be of type {kind.__name__}, found {type(value).__name__}")
+    return value

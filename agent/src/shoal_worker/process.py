@@ -1,0 +1,70 @@
+"""How does a child process of the agent end with its parent, and leave none of its memory behind?
+
+PDEATHSIG (prctl(2)) is sent when the *thread* that made the child ends, not the process. A front may start
+workers from threads that come and go, so `start_child` makes every child from one thread that lives as long
+as the process does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_DUMPABLE = 4
+
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")  # its thread starts with the first child
+
+
+def start_child(
+    command: Sequence[str], *, fds: Sequence[int], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a program that inherits `fds`, standard error, and of the environment only what is given.
+
+    The child must call `die_with_parent` itself. Standard input and output are /dev/null.
+
+    Raises:
+        OSError: the program can't be started.
+    """
+    return _SPAWNER.submit(
+        subprocess.Popen,
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=tuple(fds),
+        env=dict(environment),
+    ).result()
+
+
+def die_with_parent(expected_parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent ends; end at once if that has happened already.
+
+    Raises:
+        SystemExit: the parent ended before this call.
+        OSError: the kernel refused.
+    """
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != expected_parent_pid:
+        raise SystemExit(f"parent process {expected_parent_pid} has ended, found {os.getppid()} in its place")
+
+
+def disable_core_dumps() -> None:
+    """Keep this process's memory (weights, keys) out of core files and away from debuggers of the same user.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _prctl(PR_SET_DUMPABLE, 0)  # covers a core pattern that pipes to a program, which the limit doesn't
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}, {value}): {os.strerror(error)}")

@@ -1,0 +1,98 @@
+"""What does a worker do from its start to its end?
+
+It binds itself to its parent, says hello, loads the one model that the front sends, and answers until the
+channel ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Union
+
+from .channel import BadMessage, Channel, ChannelClosed, ChannelError
+from .engines import Engine, load_engine
+from .errors import EngineMissing, ModelRefused
+from .memory import read_sealed
+from .messages import MAX_TEXT, Load, Loaded, Refused, encode_message, parse_message
+from .process import die_with_parent, disable_core_dumps
+
+OK = 0
+PROTOCOL_BROKEN = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the worker and return its exit code: 0 when the front is done with it."""
+    options = _parse_arguments(arguments)
+    die_with_parent(options.parent)
+    disable_core_dumps()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all: the front drains first
+    os.chdir("/")  # a model must not find files beside it
+    os.nice(options.nice)
+    channel = Channel.from_fd(options.fd)
+    try:
+        channel.greet(role="worker")
+        engine = _load(channel)
+        if engine is not None:
+            # Here, as it needs NumPy: without it, loading the engine has already said so over the channel.
+            from .model_server import ModelServer
+
+            ModelServer(channel, engine=engine).serve()
+    except ChannelClosed:
+        pass
+    except ChannelError as error:
+        print(f"shoal worker {os.getpid()}: {error}", file=sys.stderr)
+        return PROTOCOL_BROKEN
+    return OK
+
+
+def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="shoal_worker", description="Run one model for a front of shoal-agent.")
+    parser.add_argument("--fd", type=int, required=True, help="descriptor of the control channel")
+    parser.add_argument("--parent", type=int, required=True, help="process id of the front")
+    parser.add_argument("--nice", type=int, default=0, help="how much less urgent than the front, 0 to 19")
+    return parser.parse_args(arguments)
+
+
+def _load(channel: Channel) -> Engine | None:
+    """Load what the front sends and report it; None when the model was refused."""
+    message, fds = channel.receive(None)
+    try:
+        request = parse_message(message)
+        if not isinstance(request, Load) or len(fds) != 1:
+            raise BadMessage("a front sends load with the descriptor of the model first; found another message")
+        started = time.perf_counter()
+        engine = load_engine(request, model=read_sealed(fds[0]))
+    except (EngineMissing, ModelRefused) as error:
+        channel.send(encode_message(_refusal(error)))
+        return None
+    finally:
+        for fd in fds:
+            os.close(fd)
+    loaded = Loaded(
+        engine=request.engine,
+        engine_version=engine.version,
+        placement=engine.placement,
+        inputs=engine.inputs,
+        outputs=engine.outputs,
+        load_ms=(time.perf_counter() - started) * 1000,
+        rss_bytes=_resident_bytes(),
+    )
+    channel.send(encode_message(loaded))
+    return engine
+
+
+def _refusal(error: Union[EngineMissing, ModelRefused]) -> Refused:
+    kind = "installation" if isinstance(error, EngineMissing) else "model"
+    return Refused(kind=kind, reason=str(error)[:MAX_TEXT])
+
+
+def _resident_bytes() -> int:
+    """This process's resident memory (proc(5), statm, second field)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -1,0 +1,94 @@
+"""What are the bytes of a small ONNX model?
+
+Written by hand after the Protocol Buffers wire format (protobuf.dev, "Encoding") and the field numbers in
+onnx/onnx.proto, so that the tests need no `onnx` package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+FLOAT = 1  # TensorProto.DataType
+IR_VERSION = 8
+OPSET_VERSION = 13
+
+
+def add_model(*, shape: Sequence[int | str] = ("batch", 3)) -> bytes:
+    """`sum = left + right` in float32. A text in `shape` is a length that varies."""
+    return _model(
+        nodes=[_node("Add", inputs=["left", "right"], outputs=["sum"])],
+        inputs=[_value("left", shape), _value("right", shape)],
+        outputs=[_value("sum", shape)],
+    )
+
+
+def matmul_chain_model(*, size: int, length: int) -> bytes:
+    """`y = x · W · W · …` in float32 with [size, size] matrices and a W of zeros: as slow as `length` says."""
+    names = ["x", *(f"h{index}" for index in range(1, length)), "y"]
+    return _model(
+        nodes=[_node("MatMul", inputs=[names[i], "W"], outputs=[names[i + 1]]) for i in range(length)],
+        inputs=[_value("x", (size, size))],
+        outputs=[_value("y", (size, size))],
+        constants=[_constant("W", np.zeros((size, size), np.float32))],
+    )
+
+
+def external_weight_model(*, location: str) -> bytes:
+    """`y = x + W` where W's three values are to be read from the file `location`."""
+    entry = _text(1, "location") + _text(2, location)
+    weight = _number(1, 3) + _number(2, FLOAT) + _text(8, "W") + _bytes(13, entry) + _number(14, 1)
+    return _model(
+        nodes=[_node("Add", inputs=["x", "W"], outputs=["y"])],
+        inputs=[_value("x", (3,))],
+        outputs=[_value("y", (3,))],
+        constants=[weight],
+    )
+
+
+def _model(
+    *, nodes: Sequence[bytes], inputs: Sequence[bytes], outputs: Sequence[bytes], constants: Sequence[bytes] = ()
+) -> bytes:
+    graph = b"".join(_bytes(1, node) for node in nodes) + _text(2, "graph")
+    graph += b"".join(_bytes(5, constant) for constant in constants)
+    graph += b"".join(_bytes(11, value) for value in inputs) + b"".join(_bytes(12, value) for value in outputs)
+    return _number(1, IR_VERSION) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, OPSET_VERSION))
+
+
+def _node(operator: str, *, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    names = b"".join(_text(1, name) for name in inputs) + b"".join(_text(2, name) for name in outputs)
+    return names + _text(4, operator)
+
+
+def _value(name: str, shape: Sequence[int | str]) -> bytes:
+    lengths = (_text(2, length) if isinstance(length, str) else _number(1, length) for length in shape)
+    tensor_type = _number(1, FLOAT) + _bytes(2, b"".join(_bytes(1, length) for length in lengths))
+    return _text(1, name) + _bytes(2, _bytes(1, tensor_type))
+
+
+def _constant(name: str, values: npt.NDArray[np.float32]) -> bytes:
+    lengths = b"".join(_number(1, length) for length in values.shape)
+    return lengths + _number(2, FLOAT) + _text(8, name) + _bytes(9, values.astype("<f4").tobytes())
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _text(field: int, value: str) -> bytes:
+    return _bytes(field, value.encode())
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

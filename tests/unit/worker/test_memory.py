@@ -1,0 +1,78 @@
+"""Can the receiver of shared memory rely on it?"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shoal_worker.channel import BadMessage
+from shoal_worker.memory import create_fixed, map_fixed, read_sealed, seal_bytes, seal_chunks
+
+
+@given(chunks=st.lists(st.binary(max_size=5000), max_size=5))
+def test_sealed_chunks_read_back_as_their_whole(chunks: list[bytes]) -> None:
+    fd = seal_chunks(chunks)
+    assert read_sealed(fd) == b"".join(chunks)
+    os.close(fd)
+
+
+def test_sealed_bytes_cannot_change() -> None:
+    fd = seal_bytes(b"model")
+    with pytest.raises(OSError):
+        os.pwrite(fd, b"x", 0)
+    with pytest.raises(OSError):
+        os.ftruncate(fd, 1)
+    with pytest.raises(OSError):
+        mmap.mmap(fd, 5)
+    with pytest.raises(OSError):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    assert read_sealed(fd) == b"model"
+    os.close(fd)
+
+
+def test_what_the_chunks_raise_is_passed_on_and_nothing_leaks() -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"first"
+        raise ValueError("forged chunk")
+
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="forged chunk"):
+        seal_chunks(broken())
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_memory_of_fixed_size_is_shared_and_stays_its_size() -> None:
+    ours, fd = create_fixed(8192)
+    theirs = map_fixed(fd, max_bytes=8192)
+    ours[5] = 77
+    assert theirs[5] == 77
+    with pytest.raises(OSError):
+        os.ftruncate(fd, 10)
+    with pytest.raises(BadMessage, match="1 to 4096 bytes, found 8192"):
+        map_fixed(fd, max_bytes=4096)
+    with pytest.raises(BadMessage, match="sealed against writing"):
+        read_sealed(fd)
+    ours.close()
+    theirs.close()
+    os.close(fd)
+
+
+def test_memory_that_could_still_shrink_is_refused() -> None:
+    fd = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 4096)
+    with pytest.raises(BadMessage, match="sealed against shrinking"):
+        map_fixed(fd, max_bytes=4096)
+    os.close(fd)
+
+
+def test_other_descriptors_are_refused() -> None:
+    reading, writing = os.pipe()
+    with pytest.raises(BadMessage, match="another kind of descriptor"):
+        map_fixed(reading, max_bytes=4096)
+    os.close(reading)
+    os.close(writing)

@@ -1,0 +1,91 @@
+"""Is every message checked where it enters?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shoal_worker.channel import BadMessage
+from shoal_worker.messages import (
+    Answer,
+    Buffer,
+    Cancel,
+    Failed,
+    Infer,
+    Load,
+    Loaded,
+    Message,
+    Refused,
+    TensorRecord,
+    TensorSpec,
+    encode_message,
+    parse_message,
+)
+
+RECORD = TensorRecord(name="x", dtype="float32", shape=(2, 3), offset=64)
+EXAMPLES: list[Message] = [
+    Load(engine="onnxruntime", format="onnx", threads=2, precision="exact", memory_arena=True),
+    Loaded(
+        engine="onnxruntime",
+        engine_version="1.2.3",
+        placement=("CPUExecutionProvider",),
+        inputs=(TensorSpec(name="x", dtype="float32", shape=(None, 3)),),
+        outputs=(TensorSpec(name="y", dtype="int64", shape=()),),
+        load_ms=12.5,
+        rss_bytes=1 << 40,
+    ),
+    Refused(kind="model", reason="not ONNX"),
+    Buffer(),
+    Infer(id=7, inputs=(RECORD,)),
+    Answer(id=7, outputs=(RECORD, RECORD), run_ms=1),
+    Failed(id=7, kind="engine", reason="out of memory"),
+    Cancel(id=7),
+]
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_messages_survive_json(message: Message) -> None:
+    assert parse_message(json.loads(json.dumps(encode_message(message)))) == message
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_unknown_fields_are_ignored(message: Message) -> None:
+    plain = json.loads(json.dumps(encode_message(message)))
+    assert parse_message({**plain, "added later": [1]}) == message
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+@given(wrong=st.sampled_from([None, {}, b"", -1, "text" * 2000, [1], [{}], [[]] * 300, True]))
+def test_a_wrong_type_or_bound_in_any_field_is_refused(message: Message, wrong: object) -> None:
+    plain = json.loads(json.dumps(encode_message(message)))
+    for field, right in plain.items():
+        if wrong is True and right is True:
+            continue
+        with pytest.raises(BadMessage):
+            parse_message({**plain, field: wrong})
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"name": "x", "dtype": "int8", "shape": [1, -1], "offset": 0},
+        {"name": "x", "dtype": "int8", "shape": [True], "offset": 0},
+        {"name": "x", "dtype": "int8", "shape": [1.5], "offset": 0},
+        {"name": "x", "dtype": "int8", "shape": [None], "offset": 0},
+        {"name": "x", "dtype": "int8", "shape": [1] * 17, "offset": 0},
+        {"name": "x", "dtype": "int8", "shape": [1], "offset": 1 << 60},
+        {"name": "x" * 257, "dtype": "int8", "shape": [1], "offset": 0},
+        {"dtype": "int8", "shape": [1], "offset": 0},
+    ],
+)
+def test_impossible_tensors_are_refused(tensor: dict[str, object]) -> None:
+    with pytest.raises(BadMessage):
+        parse_message({"type": "infer", "id": 1, "inputs": [tensor]})
+
+
+@pytest.mark.parametrize("kind", ["", "hello", 5, None, ["load"]])
+def test_unknown_messages_are_refused(kind: object) -> None:
+    with pytest.raises(BadMessage, match="expected a message of type"):
+        parse_message({"type": kind})

@@ -1,0 +1,101 @@
+"""Does the ONNX Runtime adapter load, run, cancel and refuse as a worker needs it?"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shoal_worker.engines import load_engine
+from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
+from shoal_worker.messages import Load, TensorSpec
+
+from tests.onnx_bytes import add_model, external_weight_model, matmul_chain_model
+
+REQUEST = Load(engine="onnxruntime", format="onnx", threads=1, precision="exact", memory_arena=True)
+ONES = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+@pytest.mark.parametrize("memory_arena", [True, False])
+def test_adds(precision: str, memory_arena: bool) -> None:
+    engine = load_engine(replace(REQUEST, precision=precision, memory_arena=memory_arena), model=add_model())
+    outputs = engine.prepare({"left": ONES, "right": 2 * ONES}).run()
+    assert list(outputs) == ["sum"]
+    assert outputs["sum"].tolist() == [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
+
+
+def test_tells_signature_and_placement() -> None:
+    engine = load_engine(REQUEST, model=add_model(shape=("batch", 3)))
+    assert engine.placement == ("CPUExecutionProvider",)
+    assert engine.inputs == (TensorSpec("left", "float32", (None, 3)), TensorSpec("right", "float32", (None, 3)))
+    assert engine.outputs == (TensorSpec("sum", "float32", (None, 3)),)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"left": ONES}, r"inputs are \['left', 'right'\], found \['left'\]"),
+        ({"left": ONES, "right": ONES, "more": ONES}, "found .*'more'"),
+        ({"left": ONES, "right": ONES.astype(np.float64)}, r"'right' is float32 \[any, 3\], found float64 \[2, 3\]"),
+        ({"left": ONES, "right": ONES.T}, r"'right' is float32 \[any, 3\], found float32 \[3, 2\]"),
+        ({"left": ONES[0], "right": ONES}, r"'left' is float32 \[any, 3\], found float32 \[3\]"),
+    ],
+    ids=["missing", "unknown", "type", "shape", "rank"],
+)
+def test_inputs_that_do_not_fit_are_refused(feeds: dict[str, np.ndarray], message: str) -> None:
+    engine = load_engine(REQUEST, model=add_model())
+    with pytest.raises(BadTensor, match=message):
+        engine.prepare(feeds)
+
+
+def test_lengths_that_vary_but_do_not_fit_each_other_fail_in_the_engine() -> None:
+    engine = load_engine(REQUEST, model=add_model())
+    inference = engine.prepare({"left": ONES, "right": np.ones((5, 3), np.float32)})
+    with pytest.raises(EngineFailed, match="onnxruntime failed"):
+        inference.run()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [b"", b"not a model", add_model()[:-20], add_model()[:40], external_weight_model(location="etc/hostname")],
+    ids=["empty", "text", "end-missing", "half", "weights-in-a-file"],
+)
+def test_bytes_that_are_no_whole_model_are_refused(model: bytes) -> None:
+    with pytest.raises(ModelRefused, match="onnxruntime doesn't take the model"):
+        load_engine(REQUEST, model=model)
+
+
+def test_signatures_that_do_not_fit_into_messages_are_refused() -> None:
+    with pytest.raises(ModelRefused, match="16 dimensions, found 4 and 17"):
+        load_engine(REQUEST, model=add_model(shape=(1,) * 17))
+
+
+def test_unknown_requests_are_refused() -> None:
+    with pytest.raises(EngineMissing, match="engine must be one of onnxruntime; found 'abacus'"):
+        load_engine(replace(REQUEST, engine="abacus"), model=add_model())
+    with pytest.raises(ModelRefused, match="takes onnx; found a model in format 'tflite'"):
+        load_engine(replace(REQUEST, format="tflite"), model=add_model())
+    with pytest.raises(ModelRefused, match="precision must be one of exact, fast; found 'sloppy'"):
+        load_engine(replace(REQUEST, precision="sloppy"), model=add_model())
+
+
+def test_a_run_that_was_cancelled_before_its_start_ends_at_once() -> None:
+    engine = load_engine(REQUEST, model=add_model())
+    inference = engine.prepare({"left": ONES, "right": ONES})
+    inference.cancel()
+    with pytest.raises(RunCancelled):
+        inference.run()
+    assert engine.prepare({"left": ONES, "right": ONES}).run()["sum"].shape == (2, 3)
+
+
+@pytest.mark.timeout(60)
+def test_a_run_can_be_cancelled_from_another_thread() -> None:
+    engine = load_engine(REQUEST, model=matmul_chain_model(size=1024, length=500))  # many seconds if nobody stopped it
+    inference = engine.prepare({"x": np.zeros((1024, 1024), np.float32)})
+    timer = threading.Timer(0.1, inference.cancel)
+    timer.start()
+    with pytest.raises(RunCancelled):
+        inference.run()
+    timer.join()
