@@ -5,18 +5,17 @@ kind can't pass for another. Callers verify the received bytes first and parse t
 """
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterable
 from typing import Annotated, Protocol
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from msgspec import Meta
 
-from shoal_wire.encoding import MAX_DOCUMENT_BYTES, Bytes64, Sha256, decode_struct
+from shoal_wire.encoding import MAX_DOCUMENT_BYTES, Bytes64, Sha256, decode_base64, decode_struct
 from shoal_wire.errors import Malformed, Untrusted
 
 PrivateKey = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey
@@ -86,9 +85,10 @@ def parse_public_key(text: str, *, what: str) -> PublicKey:
     Raises:
         Malformed: no key, or one of another kind than Ed25519 and P-256.
     """
+    encoded = decode_base64(text, what=what)
     try:
-        key = serialization.load_der_public_key(base64.b64decode(text, validate=True))
-    except (ValueError, binascii.Error) as error:
+        key = serialization.load_der_public_key(encoded)
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise Malformed(f"{what}: not a public key: {error}") from None
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key
@@ -120,15 +120,15 @@ def verify(
     """
     envelope = decode_struct(raw, _Envelope, what=what, limit_bytes=limit_bytes * 4 // 3 + 8192)
     if envelope.payload_type != payload_type:
-        raise Untrusted(f"{what}: expected a document of type {payload_type}, found {envelope.payload_type}")
-    payload = _decode_base64(envelope.payload, what=what)
+        raise Untrusted(f"{what}: expected a document of type {payload_type}, found {envelope.payload_type!r}")
+    payload = decode_base64(envelope.payload, what=what)
     if len(payload) > limit_bytes:
         raise Malformed(f"{what}: {len(payload)} bytes, expected at most {limit_bytes}")
     by_id = {key_id(key): key for key in keys}
     for signature in envelope.signatures:
         key = by_id.get(signature.keyid)
         if key is not None:
-            _verify_one(key, _decode_base64(signature.sig, what=what), _encode_for_signing(payload_type, payload), what)
+            _verify_one(key, decode_base64(signature.sig, what=what), _encode_for_signing(payload_type, payload), what)
             return payload
     found = ", ".join(signature.keyid[:12] for signature in envelope.signatures)
     raise Untrusted(f"{what}: expected a signature by {_names(by_id)}, found one by {found}")
@@ -158,13 +158,6 @@ def _encode_for_signing(payload_type: str, payload: bytes) -> bytes:
     """DSSE's pre-authentication encoding (PAE)."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-
-
-def _decode_base64(text: str, *, what: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise Malformed(f"{what}: not base64: {error}") from None
 
 
 def _names(by_id: dict[str, PublicKey]) -> str:

@@ -6,20 +6,20 @@ is moved to another place doesn't open.
 """
 
 import base64
-import binascii
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from shoal_wire.encoding import Bytes64, Counter, ModelName, Sha256, Version, canonical
+from shoal_wire.encoding import Bytes64, Counter, ModelName, Sha256, Version, canonical, decode_base64
 from shoal_wire.errors import Malformed, Untrusted
 from shoal_wire.sealed_file import KEY_BYTES
 
 FLEET = "fleet"
-"""Recipient of the grant with which a publisher hands a content key to the fleet. No device id: those are longer."""
+"""Recipient of the grant with which a publisher hands a content key to the fleet. No device gets this id."""
 
+_ANY_PRIVATE_KEY = x25519.X25519PrivateKey.from_private_bytes(bytes(31) + b"\1")
 _SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
 
 
@@ -62,10 +62,7 @@ def open_grant(grant: Grant, recipient_key: x25519.X25519PrivateKey, *, context:
         Untrusted: sealed to another recipient, or for another release, file or counter.
     """
     what = f"grant for file {grant.ciphertext_sha256[:12]} of {context.release} {context.version}"
-    try:
-        sealed = base64.b64decode(grant.sealed_key, validate=True)
-    except binascii.Error as error:
-        raise Malformed(f"{what}: not base64: {error}") from None
+    sealed = decode_base64(grant.sealed_key, what=what)
     try:
         content_key = _SUITE.decrypt(sealed, recipient_key, info=_bind(context, grant.ciphertext_sha256, grant.counter))
     except (InvalidTag, ValueError):
@@ -84,12 +81,16 @@ def parse_hpke_public(text: str, *, what: str) -> x25519.X25519PublicKey:
     """Read a key from `hpke_public_text`.
 
     Raises:
-        Malformed: not 32 bytes in base64.
+        Malformed: not 32 bytes in base64, or one of the few points with which nothing can be sealed.
     """
+    encoded = decode_base64(text, what=what)
     try:
-        return x25519.X25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
-    except (ValueError, binascii.Error) as error:
+        key = x25519.X25519PublicKey.from_public_bytes(encoded)
+        # Refuses points of low order (RFC 7748, section 6.1) here, not when a rollout first seals to such a device.
+        _ANY_PRIVATE_KEY.exchange(key)
+    except ValueError as error:
         raise Malformed(f"{what}: expected an X25519 public key: {error}") from None
+    return key
 
 
 def _bind(context: GrantContext, ciphertext_sha256: str, counter: int) -> bytes:

@@ -17,6 +17,8 @@ from shoal_wire.errors import Malformed
 RELATIVE_ACCURACY = 0.01
 _MAX_BINS = 2048
 
+# Bins of the smallest and the largest normal float, so that every key of a histogram stands for a value.
+_Key = Annotated[int, Meta(ge=-35_417, le=35_487)]
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
@@ -24,7 +26,7 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True):
     """A sketch on the wire: `keys[i]` is a bin of the logarithmic mapping, `counts[i]` the values in it."""
 
     zeros: _Count = 0
-    keys: Annotated[tuple[Annotated[int, Meta(ge=-(2**20), le=2**20)], ...], Meta(max_length=_MAX_BINS)] = ()
+    keys: Annotated[tuple[_Key, ...], Meta(max_length=_MAX_BINS)] = ()
     counts: Annotated[tuple[_Count, ...], Meta(max_length=_MAX_BINS)] = ()
     total: Annotated[float, Meta(ge=0)] = 0.0
     """Exact sum of the values."""

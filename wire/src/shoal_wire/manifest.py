@@ -5,6 +5,7 @@ signed targets metadata. A draft is the same text before its files were sealed; 
 the other.
 """
 
+from collections import Counter
 from typing import Annotated
 
 import msgspec
@@ -39,7 +40,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
     name: Label
     dtype: Identifier
-    shape: Annotated[tuple[int, ...], Meta(max_length=16)]
+    shape: Annotated[tuple[Annotated[int, Meta(ge=-1, le=2**31 - 1)], ...], Meta(max_length=16)]
 
 
 class Accuracy(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class Accuracy(msgspec.Struct, frozen=True):
     metric: Label
     value: float
     dataset: Label
-    samples: Annotated[int, Meta(ge=1)]
+    samples: Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -110,7 +111,7 @@ class SealedFile(msgspec.Struct, frozen=True, kw_only=True):
     plaintext_bytes: Bytes
     ciphertext_sha256: Sha256
     ciphertext_bytes: Bytes
-    chunk_bytes: Annotated[int, Meta(ge=1)]
+    chunk_bytes: Annotated[int, Meta(ge=1, le=2**32 - 1)]
     chunk_sha256s: Annotated[tuple[Sha256, ...], Meta(min_length=1)]
     suite: Identifier
 
@@ -186,10 +187,10 @@ def _check_references(description: Description, files: list[str], *, what: str) 
         named = [name for variant in model.variants for name in variant.files] + [case.file for case in model.golden]
         missing = sorted(set(named) - set(files))
         if missing:
-            raise Malformed(f"{where}: names the file {missing[0]!r}, which is not among its files {sorted(files)}")
+            raise Malformed(f"{where}: names the file {missing[0]!r}, which is not among its {len(files)} files")
 
 
 def _check_unique(names: list[str], *, what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise Malformed(f"{what} {twice[0]!r} is named twice")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise Malformed(f"{what} {name!r} is named twice")

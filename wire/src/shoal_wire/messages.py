@@ -22,8 +22,8 @@ from shoal_wire.encoding import (
     Sha256,
     Text,
     Version,
+    decode_by,
 )
-from shoal_wire.errors import Malformed
 from shoal_wire.grant import Grant
 from shoal_wire.histogram import Histogram
 from shoal_wire.update import UpdateState
@@ -53,7 +53,7 @@ class ProbationLimits(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Seconds = 5.0
     p95_ratio: Annotated[float, Meta(gt=0)] = 2.0
     """Latency that p95 may reach, as a multiple of the previous release's p95 on this board."""
-    max_errors: Annotated[int, Meta(ge=0)] = 0
+    max_errors: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     deadline_s: Seconds = 900.0
     """Where live input is too rare to judge by, the board goes back after that long."""
 
@@ -245,14 +245,9 @@ def parse_row(raw: bytes) -> Row:
     """One row of a batch.
 
     Raises:
-        Malformed: of a kind that isn't known, or with a field of another type.
+        Malformed: too long, of a kind that isn't known, or with a field of another type.
     """
-    if len(raw) > MAX_BATCH_BYTES:
-        raise Malformed(f"row: {len(raw)} bytes, expected at most {MAX_BATCH_BYTES}")
-    try:
-        return _ROW.decode(raw)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"row: {error}") from None
+    return decode_by(_ROW, raw, what="row", limit_bytes=MAX_BATCH_BYTES)
 
 
 _ROW: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)

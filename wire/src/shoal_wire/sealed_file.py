@@ -35,6 +35,7 @@ CHACHA20_POLY1305 = "chacha20-poly1305"
 
 _MAGIC = b"SHOALSEALED\0"
 _VERSION = 1
+_MAX_CHUNKS = 1 << 32
 _HEADER = struct.Struct(">12sBBHIQI")
 
 _Cipher = AESGCM | ChaCha20Poly1305
@@ -66,9 +67,14 @@ class Header(NamedTuple):
 def seal(
     plaintext: bytes, content_key: bytes, *, suite: str = AES_256_GCM, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[bytes]:
-    """The parts of a sealed file: its header, then one sealed chunk after another."""
+    """The parts of a sealed file: its header, then one sealed chunk after another.
+
+    Raises:
+        Malformed: chunks of a size that no reader takes.
+    """
     header = Header(suite, chunk_bytes, len(plaintext))
     packed = _pack(header)
+    parse_header(packed)
     cipher, prefix = _derive(header, content_key)
     yield packed
     view = memoryview(plaintext)
@@ -115,19 +121,34 @@ def parse_header(packed: bytes) -> Header:
         raise Malformed(f"sealed file: expected it to start with {_MAGIC!r}, found {packed[: len(_MAGIC)]!r}")
     _, version, suite, zero, chunk_bytes, plaintext_bytes, zeros = _HEADER.unpack(packed[:HEADER_BYTES])
     if version != _VERSION or suite not in _SUITE_NAMES or zero or zeros:
-        raise Malformed(f"sealed file: version {version} with suite {suite} is not known to this software")
+        raise Malformed(
+            f"sealed file: version {version}, suite {suite} and reserved fields {zero} and {zeros} are not known to "
+            f"this software"
+        )
     if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
         raise Malformed(f"sealed file: chunks of {chunk_bytes} bytes, expected 1 to {MAX_CHUNK_BYTES}")
-    return Header(_SUITE_NAMES[suite], chunk_bytes, plaintext_bytes)
+    header = Header(_SUITE_NAMES[suite], chunk_bytes, plaintext_bytes)
+    if header.chunks > _MAX_CHUNKS:
+        raise Malformed(f"sealed file: {header.chunks} chunks, expected at most {_MAX_CHUNKS}")
+    return header
 
 
 def read_parts(read: Callable[[int], bytes]) -> Iterator[bytes]:
     """Cut a sealed file into header and chunks. `read(n)` gives up to n bytes and b"" at the end, as a file's does."""
-    packed = read(HEADER_BYTES)
+    packed = _read_fully(read, HEADER_BYTES)
     yield packed
     header = parse_header(packed)
-    while part := read(header.chunk_bytes + TAG_BYTES):
+    while part := _read_fully(read, header.chunk_bytes + TAG_BYTES):
         yield part
+
+
+def _read_fully(read: Callable[[int], bytes], size: int) -> bytes:
+    """Less than `size` bytes only at the end: a pipe, a socket or an unbuffered file may give them in pieces."""
+    pieces = []
+    while size and (piece := read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 class Digests(NamedTuple):

@@ -5,7 +5,6 @@ and the TUF root. There is no trust on first use.
 """
 
 import base64
-import binascii
 from typing import Annotated
 
 import msgspec
@@ -32,7 +31,7 @@ class EnrolmentToken(msgspec.Struct, frozen=True):
 
 def write_token(token: EnrolmentToken) -> str:
     """The one string."""
-    return _PREFIX + base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+    return _PREFIX + _encode(msgspec.json.encode(token))
 
 
 def parse_token(text: str) -> EnrolmentToken:
@@ -46,7 +45,13 @@ def parse_token(text: str) -> EnrolmentToken:
         raise Malformed(f"enrolment token: expected one string that starts with {_PREFIX!r}")
     body = stripped[len(_PREFIX) :]
     try:
-        raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
-    except binascii.Error:
-        raise Malformed("enrolment token: damaged (was a part of it lost while copying?)") from None
+        raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+    except ValueError:
+        raw = b""
+    if _encode(raw) != body:
+        raise Malformed("enrolment token: damaged (was a part of it lost while copying?)")
     return decode_struct(raw, EnrolmentToken, what="enrolment token", limit_bytes=_MAX_BYTES)
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--parent", type=int, default=os.getppid(), help="process id of the daemon")
     parser.add_argument("--check", action="store_true", help="run one candidate's golden cases, niced, and end")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; ending is the daemon's to decide
     die_with_parent(arguments.parent)
     disable_core_dumps()
     channel = Channel.from_fd(arguments.fd)

@@ -7,6 +7,7 @@ folder (names that begin with a dot are left alone).
 
 import contextlib
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -146,12 +147,13 @@ class FolderSource:
         latency_ms: float = 0.0,
     ) -> Answer:
         digest = hashlib.sha256(raw).hexdigest()
-        identity = canonical(["shoal/answer/v1", self._device, self._name, path.name, digest])
+        item = os.fsencode(path.name).decode(errors="backslashreplace")
+        identity = canonical(["shoal/answer/v1", self._device, self._name, item, digest])
         return Answer(
             answer_id=hashlib.sha256(identity).hexdigest(),
             at=time.time(),
             source=self._name,
-            item=path.name[:200],
+            item=item[:200],
             reference=reference,
             latency_ms=latency_ms,
             answer=answer,
