@@ -12,7 +12,6 @@ import msgspec
 from rich.console import Console
 from shoal_wire.update import UpdateState
 
-from shoal_fleet.command.client import Client
 from shoal_fleet.command.demo import steps
 from shoal_fleet.command.demo.evidence import Shown
 from shoal_fleet.command.demo.live_table import LiveTable
@@ -57,9 +56,11 @@ class _Reporter:
             print(msgspec.json.encode(line).decode(), flush=True)
             return
         mark = "[green]✔[/]" if shown.ok else "[red]✘[/]"
-        self.console.print(f"{mark} [bold]{step}[/]", highlight=False)
-        for key, value in shown.evidence.items():
-            self.console.print(f"    {key}: {value}", highlight=False, markup=False)
+        seconds = f" [dim]{shown.evidence['seconds']} s[/]" if "seconds" in shown.evidence else ""
+        self.console.print(f"{mark} [bold]{step}[/]{seconds}", highlight=False)
+        self.console.print(f"    {shown.words}", highlight=False, markup=False)
+        if not shown.ok:
+            self.console.print_json(data=shown.evidence)
 
     def show_and_return(self, step: str, shown: tuple[Shown, _Rest]) -> _Rest:
         self.show(step, shown[0])
@@ -73,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> None:
     with Programs(stage.folder, {"SHOAL_LOGIN": str(stage.login)}) as programs:
         url = reporter.show_and_return("start", steps.start_fleet(stage, programs))
         scene = reporter.show_and_return("enrol", steps.enrol(stage, programs))
-        with _table(reporter, scene.client) as show_played:
+        with _table(reporter, scene) as show_played:
             reporter.show("model", steps.fetch_model(stage, programs))
             sounds = steps.start_sounds(stage, programs)
             show_played(sounds)
@@ -98,12 +99,12 @@ def _roll_releases_out(scene: Scene, reporter: _Reporter) -> None:
 
 
 @contextmanager
-def _table(reporter: _Reporter, client: Client) -> Iterator[Callable[[Sounds], None]]:
+def _table(reporter: _Reporter, scene: Scene) -> Iterator[Callable[[Sounds], None]]:
     """The live table where somebody watches; gives a function that tells it which sounds are played."""
     if reporter.as_json or not sys.stdout.isatty():
         yield lambda _sounds: None
         return
-    with LiveTable(reporter.console, client) as live:
+    with LiveTable(reporter.console, scene) as live:
         yield lambda sounds: live.show_played(sounds.placed())
 
 

@@ -11,10 +11,11 @@ from shoal_fleet.command.demo.sounds import Sound, answer_id
 
 
 class Shown(NamedTuple):
-    """Whether a step's evidence holds, and the evidence."""
+    """Whether a step's evidence holds, the evidence, and the same in words."""
 
     ok: bool
     evidence: dict[str, Any]
+    words: str
 
 
 def update_ended(
@@ -35,7 +36,8 @@ def update_ended(
         "engine": f"{slot.engine} {slot.engine_version}".strip(),
         "fetched_bytes": update.fetched_bytes,
     }
-    return Shown(ok, evidence)
+    words = f"board signs: {update.state.value}, current manifest {str(running)[:12]}; {update.reason}"
+    return Shown(ok, evidence, words)
 
 
 def every_sound_answered_once(
@@ -55,4 +57,5 @@ def every_sound_answered_once(
         "foreign": foreign[:10],
         "left_in_folder": left_in_folder[:10],
     }
-    return Shown(not (missing or twice or foreign or left_in_folder) and bool(expected), evidence)
+    ok = not (missing or twice or foreign or left_in_folder) and bool(expected)
+    return Shown(ok, evidence, f"{len(sounds)} sounds placed, {sum(found.values())} answers, one for each")

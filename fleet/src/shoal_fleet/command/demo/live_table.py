@@ -1,5 +1,6 @@
 """What does a person see while the demo runs? A table of the board and a line for each step."""
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +9,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from shoal_fleet.command.client import Client
 from shoal_fleet.command.demo.sounds import Sound
+from shoal_fleet.command.demo.stage import DEVICE, Scene
 from shoal_fleet.command.errors import CommandError
 from shoal_fleet.command.output import table
 
@@ -24,14 +25,16 @@ _COLUMNS = {
     "p95_ms": "P95 MS",
 }
 _PERIOD_S = 0.5
+_WINDOW_S = 15
 
 
 class LiveTable:
-    """Draws the fleet's overview twice a second, in a thread of its own. Use as a context manager."""
+    """Draws the board's line twice a second, in a thread of its own. Use as a context manager."""
 
-    def __init__(self, console: Console, client: Client) -> None:
-        self._client = client
+    def __init__(self, console: Console, scene: Scene) -> None:
+        self._scene = scene
         self._sounds: Mapping[str, Sound] = {}
+        self._last: dict[str, Any] | None = None
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="live-table", daemon=True)
@@ -52,15 +55,26 @@ class LiveTable:
 
     def _work(self) -> None:
         while not self._ended.wait(_PERIOD_S):
-            try:
-                rows = self._client.get("/api/v1/overview")["devices"]
-            except CommandError:
-                continue
-            self._live.update(Group(table(rows, _COLUMNS), *(self._last_answer(row) for row in rows)))
+            with contextlib.suppress(CommandError):  # the fleet may be ending: the steps say so
+                self._live.update(Group(table([self._read_line()], _COLUMNS), self._read_last_answer()))
 
-    def _last_answer(self, row: Mapping[str, Any]) -> Text:
-        last = row.get("last_answer")
-        if not last:
+    def _read_line(self) -> dict[str, Any]:
+        client, device = self._scene.client, self._scene.device
+        reported = client.get(f"/api/v1/devices/{device}")["reported"]
+        line: dict[str, Any] = client.get("/api/v1/telemetry", device=device, window_s=_WINDOW_S)[0]
+        line["name"] = DEVICE
+        for slot in reported["slots"] if reported else ():
+            serving = slot["serving"]
+            line |= {"release": slot["release"], "version": serving and serving["version"], "engine": slot["engine"]}
+        if reported and reported["update"]:
+            line["state"] = f"{reported['update']['state']} (release {reported['update']['target']['version']})"
+        return line
+
+    def _read_last_answer(self) -> Text:
+        new = self._scene.answers(after=self._last["id"] if self._last else 0)
+        self._last = new[-1] if new else self._last
+        if self._last is None:
             return Text("no answer yet", style="dim")
-        played = self._sounds.get(last["item"])
-        return Text(f"{last['item']}   heard  {last['words']}\n{'':>20} played {played.played if played else '?'}")
+        played = self._sounds.get(self._last["item"])
+        heard = f"{self._last['item']}  heard  {self._last['words']}"
+        return Text(f"{heard}\n{'played ':>{len(self._last['item']) + 9}}{played.played if played else '?'}")

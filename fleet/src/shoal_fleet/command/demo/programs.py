@@ -1,6 +1,7 @@
 """How does the demo start the other programs, and how does none outlive it?
 
 Each is the installed command, in a process of its own with a state folder of its own; the kernel ends it with the demo.
+Ctrl-C reaches the demo only, which ends them in order.
 """
 
 import contextlib
@@ -38,7 +39,13 @@ class Programs:
         """Start a program that runs until the demo ends; its log is `logs/NAME.log`."""
         with self.log(name).open("w") as log:
             process = subprocess.Popen(
-                _with_demo(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment, text=True
+                _with_demo(command),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=self._environment,
+                text=True,
+                start_new_session=True,
             )
         self._running.callback(_end, process)
         return process
@@ -53,18 +60,19 @@ class Programs:
                 stdin=subprocess.DEVNULL,
                 env=self._environment,
                 text=True,
+                start_new_session=True,
             )
         self._running.callback(_end, process)
         return process
 
     def run(self, *command: str, stdin: str = "", may_fail: bool = False) -> dict[str, Any]:
-        """Run a command with `--json` to its end; returns the object on its last line.
+        """Run a command to its end; returns the JSON object on its last line, or an empty one.
 
         Raises:
             CommandError: it failed, with what it said.
         """
         done = subprocess.run(
-            [*_with_demo(command), "--json"],
+            _with_demo(command),
             input=stdin,
             capture_output=True,
             env=self._environment,

@@ -27,7 +27,7 @@ _NOTE_EVENTS = (sys.executable, "-m", "shoal_converters.note_events")
 class Addresses(msgspec.Struct, frozen=True):
     """Content of addresses.json, which the fleet writes once it listens."""
 
-    operators: str
+    operators_url: str
 
 
 def start_fleet(stage: Stage, programs: Programs) -> tuple[Shown, str]:
@@ -41,21 +41,21 @@ def start_fleet(stage: Stage, programs: Programs) -> tuple[Shown, str]:
         if fleet.poll() is not None:
             raise CommandError(f"the fleet ended with exit code {fleet.returncode}: see {programs.log('fleet')}")
         path = stage.fleet / "addresses.json"
-        return decode_struct(path.read_bytes(), Addresses, what=str(path)).operators if path.exists() else None
+        return decode_struct(path.read_bytes(), Addresses, what=str(path)).operators_url if path.exists() else None
 
     url = wait_for("the fleet's address", listening, timeout_s=60)
     fingerprint = ("--authority-sha256", made["authority_sha256"])
-    programs.run(command("shoal"), "login", url, "--token-file", "-", *fingerprint, stdin=made["token"])
+    programs.run(command("shoal"), "login", url, "--token-file", "-", *fingerprint, "--json", stdin=made["token"])
     health = _client(stage).get("/api/v1/health")
     evidence = {"url": url, "health": health, "seconds": _since(started)}
-    return Shown(ok=True, evidence=evidence), url
+    return Shown(ok=True, evidence=evidence, words=f"fleet, broker and database are up at {url}"), url
 
 
 def enrol(stage: Stage, programs: Programs) -> tuple[Shown, Scene]:
     """Make the publisher's keys, enrol the board with a one-time token and start its agent."""
     started = time.monotonic()
-    programs.run(command("shoal"), "keys", "init", "--publisher", str(stage.publisher))
-    token = programs.run(command("shoal"), "device", "token", "--name", DEVICE)["token"]
+    programs.run(command("shoal"), "keys", "init", "--publisher", str(stage.publisher), "--json")
+    token = programs.run(command("shoal"), "device", "token", "--name", DEVICE, "--json")["token"]
     _configure_agent(stage)
     state = ("--state", str(stage.agent))
     programs.run(command("shoal-agent"), "enrol", "-", "--profile", "generic-x86-64", *state, stdin=token)
@@ -65,19 +65,22 @@ def enrol(stage: Stage, programs: Programs) -> tuple[Shown, Scene]:
     scene = Scene(stage, programs, client, device)
     reported = wait_for("the board's first signed report", scene.reported, timeout_s=60)
     evidence = {"device": device, "profile": reported.profile, "agent": reported.agent_version}
-    again = programs.run(command("shoal-agent"), "enrol", "-", "--state", str(stage.folder / "thief"),
-                         stdin=token, may_fail=True)  # fmt: skip
-    shutil.rmtree(stage.folder / "thief", ignore_errors=True)
-    evidence |= {"token_worked_twice": bool(again), "seconds": _since(started)}
-    return Shown(ok=not again, evidence=evidence), scene
+    thief = stage.folder / "thief"
+    programs.run(command("shoal-agent"), "enrol", "-", "--state", str(thief), stdin=token, may_fail=True)
+    worked_twice = (thief / "device.json").exists()
+    shutil.rmtree(thief, ignore_errors=True)
+    evidence |= {"token_worked_twice": worked_twice, "seconds": _since(started)}
+    words = f"{DEVICE} is {device}; its token worked once"
+    return Shown(ok=not worked_twice, evidence=evidence, words=words), scene
 
 
 def fetch_model(stage: Stage, programs: Programs) -> Shown:
     """Fetch the trained network and build the four release folders from it."""
     started = time.monotonic()
-    fetched = programs.run(*_NOTE_EVENTS, "fetch")
-    built = programs.run(*_NOTE_EVENTS, "build", "--out", str(stage.releases))
-    return Shown(ok=bool(built), evidence={"model": fetched, "seconds": _since(started)})
+    fetched = programs.run(*_NOTE_EVENTS, "fetch", "--json")
+    built = programs.run(*_NOTE_EVENTS, "build", "--out", str(stage.releases), "--json")
+    evidence = {**fetched, "built": built, "seconds": _since(started)}
+    return Shown(ok=bool(built), evidence=evidence, words="fetched the trained network, built four release folders")
 
 
 def start_sounds(stage: Stage, programs: Programs) -> Sounds:
@@ -94,18 +97,21 @@ def roll_out(scene: Scene, version: int, judge: Callable[[Reported, str], Shown]
     """Release and roll out one version; also returns its manifest's digest. `judge` sees report and digest."""
     folder = scene.stage.releases / f"release-{version}"
     publisher = ("--publisher", str(scene.stage.publisher))
-    release = scene.programs.run(command("shoal"), "release", "create", str(folder), *publisher)
+    release = scene.programs.run(command("shoal"), "release", "create", str(folder), *publisher, "--json")
     started = time.monotonic()
-    target = (MODEL, str(version), "--device", scene.device, "--watch", "--timeout", "90")
+    target = (MODEL, str(version), "--device", scene.device, "--watch", "--timeout", "90", "--json")
     rollout = scene.programs.run(command("shoal"), "rollout", "start", *target, may_fail=True)
     seconds = _since(started)
     digest: str = release["manifest_sha256"]
     reported = scene.reported()
     if reported is None or reported.update is None or not rollout:
-        return Shown(ok=False, evidence={"rollout": rollout, "seconds": seconds}), digest
+        return Shown(
+            ok=False, evidence={"rollout": rollout, "seconds": seconds}, words="the rollout didn't end"
+        ), digest
     shown = judge(reported, digest)
     extra = {"rollout": rollout["state"], "uploaded_bytes": release["uploaded_bytes"], "seconds": seconds}
-    return Shown(shown.ok, {**shown.evidence, **extra}), digest
+    words = f"{shown.words}; {reported.update.fetched_bytes} bytes fetched"
+    return Shown(shown.ok, {**shown.evidence, **extra}, words), digest
 
 
 def expect_committed(reported: Reported, digest: str) -> Shown:

@@ -1,0 +1,63 @@
+"""What does the fleet say of itself?"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from sqlalchemy import text
+
+from shoal_fleet.access.gate import Gate
+from shoal_fleet.api import ERRORS
+from shoal_fleet.database import Sessions
+from shoal_fleet.keys import FleetKeys
+
+
+class Health(BaseModel):
+    """That the server answers and reaches its database."""
+
+    status: str
+
+
+class FleetKeysView(BaseModel):
+    """Public halves of the fleet's online keys, in base64: Ed25519 as SubjectPublicKeyInfo, X25519 as 32 bytes."""
+
+    snapshot: str
+    timestamp: str
+    assignment: str
+    hpke: str
+
+
+class AboutRoutes:
+    """Handlers. `describe` gives the OpenAPI document of the whole application."""
+
+    def __init__(self, *, sessions: Sessions, public_keys: FleetKeys, describe: Callable[[], dict[str, Any]]) -> None:
+        self._sessions = sessions
+        self._public_keys = public_keys
+        self._describe = describe
+
+    def show_health(self) -> Health:
+        """Whether the server answers and reaches its database. Needs no token."""
+        with self._sessions() as session:
+            session.execute(text("SELECT 1"))
+        return Health(status="ok")
+
+    def show_fleet_keys(self) -> FleetKeysView:
+        """Public keys of the fleet, which a publisher names in the root metadata and seals content keys to."""
+        return FleetKeysView.model_validate(self._public_keys, from_attributes=True)
+
+    def show_openapi(self) -> dict[str, Any]:
+        """This API as an OpenAPI document."""
+        return self._describe()
+
+
+def make_router(
+    *, sessions: Sessions, gate: Gate, public_keys: FleetKeys, describe: Callable[[], dict[str, Any]]
+) -> APIRouter:
+    """Routes of `/api/v1` that belong to no feature."""
+    routes = AboutRoutes(sessions=sessions, public_keys=public_keys, describe=describe)
+    router = APIRouter(prefix="/api/v1", tags=["about"], responses=ERRORS)
+    router.add_api_route("/health", routes.show_health, methods=["GET"])
+    for path, handler in (("/fleet-keys", routes.show_fleet_keys), ("/openapi.json", routes.show_openapi)):
+        router.add_api_route(path, handler, methods=["GET"], dependencies=[Depends(gate.reader)])
+    return router

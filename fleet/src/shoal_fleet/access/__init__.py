@@ -1,0 +1,1 @@
+"""Who may use the API of the fleet."""

@@ -1,0 +1,101 @@
+"""How is the server configured?
+
+One file, `fleet.toml` in the state folder, and `SHOAL_<FIELD>` in the environment, which wins; options of the command
+line win over both. Unknown keys are refused, and all errors come at once.
+"""
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal_fleet.errors import BadConfiguration
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9:.-]{1,253}$")]
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the server. A port of 0 becomes any free one, which is then kept."""
+
+    bind: str = "127.0.0.1"
+    """IP address on which all listeners are."""
+    port: Port = 8443
+    """Operators, enrolment and console."""
+    devices_port: Port = 8444
+    """Sealed files and signed metadata, for devices with their certificate."""
+    broker_port: Port = 8883
+    """MQTT."""
+    host: HostName = "127.0.0.1"
+    """Name or address under which boards and operators reach this machine. Enrolled boards keep it."""
+    names: Annotated[tuple[HostName, ...], Meta(max_length=32)] = ()
+    """Further names that the server's certificate should have, beside `host`, 127.0.0.1 and localhost."""
+    max_sealed_bytes: Annotated[int, Meta(ge=1)] = 16 << 30
+    """Largest sealed file that may be uploaded."""
+
+    @property
+    def certificate_names(self) -> tuple[str, ...]:
+        """All names of the server's certificate."""
+        return tuple(dict.fromkeys((self.host, "127.0.0.1", "localhost", *self.names)))
+
+
+def load_configuration(file: Path, *, environment: Mapping[str, str], options: Mapping[str, Any]) -> Configuration:
+    """Read the file, where there is one, then what overrides it.
+
+    Args:
+        options: by field; None where an option wasn't given.
+
+    Raises:
+        BadConfiguration: names every fault.
+    """
+    try:
+        values: dict[str, Any] = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        values = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfiguration(f"{file}: not TOML: {error}") from None
+    faults = [f"{file}: unknown key {key!r}" for key in values if key not in _FIELDS]
+    given: dict[str, Any] = {}
+    for name, field in _FIELDS.items():
+        for source, value in _sources(name, file=file, values=values, environment=environment, options=options):
+            try:
+                # Text from the environment is read leniently, everything else as it is.
+                given[name] = msgspec.convert(value, field.type, strict=not source.startswith("SHOAL_"))
+            except msgspec.ValidationError as error:
+                faults.append(f"{source}: {error}")
+    if "bind" in given and not _is_address(given["bind"]):
+        faults.append(f"bind: expected an IP address, found {given['bind']!r}")
+    if faults:
+        raise BadConfiguration("\n".join(faults))
+    return Configuration(**given)
+
+
+def _sources(
+    name: str, *, file: Path, values: Mapping[str, Any], environment: Mapping[str, str], options: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """Where a field is given and as what, weakest first."""
+    found: list[tuple[str, Any]] = []
+    if name in values:
+        found.append((f"{file}: {name}", values[name]))
+    variable = f"SHOAL_{name.upper()}"
+    if variable in environment:
+        text = environment[variable]
+        found.append((variable, [part.strip() for part in text.split(",")] if name == "names" else text))
+    if options.get(name) is not None:
+        found.append((f"--{name.replace('_', '-')}", options[name]))
+    return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Configuration)}

@@ -1,0 +1,196 @@
+"""What is there to see of the fleet at this moment, in the words of a person?
+
+The pages only lay out what stands here.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shoal_wire.messages import Reported, SlotReport, UpdateReport
+from shoal_wire.update import FAILED, TERMINAL, UpdateState
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from shoal_fleet.devices import service as devices
+from shoal_fleet.devices.models import Device
+from shoal_fleet.messaging.models import RefusedMessages
+from shoal_fleet.rollouts import service as rollouts
+from shoal_fleet.rollouts.machine import DeviceState, RolloutState
+from shoal_fleet.rollouts.models import Rollout, RolloutDevice
+from shoal_fleet.telemetry import queries
+from shoal_fleet.telemetry.models import AnswerRow
+from shoal_fleet.telemetry.queries import Pace
+
+WINDOW_S = 30.0
+"""Over how long pace and latency are shown."""
+
+ROLLOUTS = 8
+"""How many rollouts are shown, the newest."""
+
+
+class Tone(enum.Enum):
+    """How a line should look at first sight."""
+
+    GOOD = "good"
+    BUSY = "busy"
+    """Something is under way, or should be looked at."""
+    BAD = "bad"
+    OFF = "off"
+
+
+class DeviceLine(NamedTuple):
+    """One model of one device; a device without a model has one line too."""
+
+    tone: Tone
+    device: str
+    device_id: str
+    model: str
+    release: str
+    engine: str
+    state: str
+    pace: Pace | None
+    """Of the whole device."""
+    words: str
+    """The last answer."""
+    answered_at: float | None
+    """When that came, in Unix seconds by the fleet's clock."""
+
+
+class AttemptLine(NamedTuple):
+    """One device of a rollout."""
+
+    tone: Tone
+    device: str
+    state: str
+    reason: str
+
+
+class RolloutLine(NamedTuple):
+    """A rollout."""
+
+    tone: Tone
+    number: int
+    release: str
+    state: str
+    started_at: float
+    attempts: Sequence[AttemptLine]
+
+
+class RefusedLine(NamedTuple):
+    """Messages that the fleet refused."""
+
+    device_id: str
+    channel: str
+    messages: int
+    reason: str
+
+
+class Status(NamedTuple):
+    """All that the page shows."""
+
+    now: float
+    devices: Sequence[DeviceLine]
+    rollouts: Sequence[RolloutLine]
+    refused: Sequence[RefusedLine]
+
+
+def read_status(session: Session, *, now: float) -> Status:
+    """Look at the whole fleet."""
+    paces = queries.measure_pace(session, now=now, window_s=WINDOW_S)
+    answers = queries.find_last_answers(session)
+    lines: list[DeviceLine] = []
+    for device in devices.list_devices(session):
+        lines += describe_device(
+            device, devices.last_reported(device), pace=paces.get(device.id), last=answers.get(device.id)
+        )
+    refused = session.scalars(select(RefusedMessages).order_by(RefusedMessages.last_at.desc()).limit(20))
+    return Status(
+        now=now,
+        devices=lines,
+        rollouts=[
+            describe_rollout(rollout, rollouts.list_attempts(session, rollout.id))
+            for rollout in rollouts.list_rollouts(session, limit=ROLLOUTS)
+        ],
+        refused=[RefusedLine(row.device_id, row.channel, row.count, row.last_reason) for row in refused],
+    )
+
+
+def describe_device(
+    device: Device, reported: Reported | None, *, pace: Pace | None, last: AnswerRow | None
+) -> list[DeviceLine]:
+    """A line for each model that the device reports."""
+    slots: Sequence[SlotReport | None] = reported.slots if reported and reported.slots else [None]
+    lines = []
+    for slot in slots:
+        tone, state = _describe_state(device, slot, None if reported is None else reported.update)
+        is_of_slot = last is not None and (slot is None or last.release == slot.release)
+        lines.append(
+            DeviceLine(
+                tone=tone,
+                device=device.name,
+                device_id=device.id,
+                model=slot.release if slot else "",
+                release=str(slot.current.version) if slot and slot.current else "",
+                engine=f"{slot.engine} {slot.engine_version}".strip() if slot else "",
+                state=state,
+                pace=pace,
+                words=last.words if last and is_of_slot else "",
+                answered_at=last.received_at if last and is_of_slot else None,
+            )
+        )
+    return lines
+
+
+def describe_rollout(rollout: Rollout, attempts: Sequence[tuple[RolloutDevice, Device]]) -> RolloutLine:
+    """A line for the rollout, and one for each of its devices."""
+    return RolloutLine(
+        tone=_ROLLOUT_TONES[rollout.state],
+        number=rollout.id,
+        release=f"{rollout.release} {rollout.version}",
+        state=rollout.state.value,
+        started_at=rollout.created_at,
+        attempts=[
+            AttemptLine(_ATTEMPT_TONES[row.state], device.name, row.state.value, row.reason) for row, device in attempts
+        ],
+    )
+
+
+def _describe_state(device: Device, slot: SlotReport | None, update: UpdateReport | None) -> tuple[Tone, str]:
+    if device.revoked_at is not None:
+        return Tone.OFF, "revoked"
+    if device.reported_counter == 0:
+        return Tone.OFF, "enrolled, has not reported yet"
+    if not device.is_online:
+        return Tone.OFF, "offline"
+    if update is not None and update.state not in TERMINAL and _concerns(update, slot):
+        return Tone.BUSY, f"updating to {update.target.version}: {update.state.value}"
+    if slot is None or slot.current is None:
+        return Tone.OFF, "has no model"
+    if slot.serving is None:
+        return Tone.BAD, "does not serve"
+    if update is not None and update.state in FAILED and _concerns(update, slot):
+        return Tone.BUSY, f"serving; {_OUTCOMES[update.state]} {update.target.version}"
+    return Tone.GOOD, "serving"
+
+
+def _concerns(update: UpdateReport, slot: SlotReport | None) -> bool:
+    return slot is None or update.target.release == slot.release
+
+
+_OUTCOMES = {UpdateState.FELL_BACK: "went back from", UpdateState.REFUSED: "refused"}
+
+_ROLLOUT_TONES = {
+    RolloutState.RUNNING: Tone.BUSY,
+    RolloutState.SUCCEEDED: Tone.GOOD,
+    RolloutState.FAILED: Tone.BAD,
+    RolloutState.ABORTED: Tone.OFF,
+}
+
+_ATTEMPT_TONES = {
+    DeviceState.ASSIGNED: Tone.BUSY,
+    DeviceState.UPDATING: Tone.BUSY,
+    DeviceState.SUCCEEDED: Tone.GOOD,
+    DeviceState.FAILED: Tone.BAD,
+    DeviceState.ABORTED: Tone.OFF,
+}

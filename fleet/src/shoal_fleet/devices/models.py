@@ -1,0 +1,53 @@
+"""What does the fleet keep of a device?"""
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shoal_fleet.database import Base
+
+_ACTIVE = text("revoked_at IS NULL")
+
+
+class Device(Base):
+    """A board that was enrolled."""
+
+    __tablename__ = "device"
+    __table_args__ = (
+        # A revoked device keeps its row; its name and its keys may be those of a new one.
+        Index("uq_device_name", "name", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+        Index("uq_device_identity_key", "identity_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+    )
+
+    id: Mapped[str] = mapped_column(String(63), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200))
+    """Label that people use. It may change."""
+    profile: Mapped[str] = mapped_column(String(200))
+    agent_version: Mapped[str] = mapped_column(String(200))
+    identity_key: Mapped[str]
+    """P-256, as `envelope.public_text` writes it: signs what the device says."""
+    hpke_key: Mapped[str]
+    """X25519, as `grant.hpke_public_text` writes it: content keys are sealed to it."""
+    enrolled_at: Mapped[float]
+    revoked_at: Mapped[float | None]
+    last_seen_at: Mapped[float | None]
+    """When the last signed document of the device came, by the fleet's clock."""
+    is_online: Mapped[bool] = mapped_column(default=False)
+    """What the broker last said of its connection: a hint."""
+    reported_counter: Mapped[int] = mapped_column(BigInteger, default=0)
+    reported_envelope: Mapped[bytes | None]
+    """The newest signed reported document, as received."""
+    reported_at: Mapped[float | None]
+    reported_epoch: Mapped[int] = mapped_column(BigInteger, default=0)
+    reported_generation: Mapped[int] = mapped_column(BigInteger, default=0)
+
+
+class DeviceCertificate(Base):
+    """A client certificate that was issued to a device."""
+
+    __tablename__ = "device_certificate"
+
+    serial: Mapped[str] = mapped_column(String(40), primary_key=True)
+    """In hex: serials have up to 20 bytes."""
+    device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), index=True)
+    not_after: Mapped[float]
+    revoked_at: Mapped[float | None]

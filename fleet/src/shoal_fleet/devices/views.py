@@ -1,0 +1,112 @@
+"""What does the API say of a device?"""
+
+import base64
+from typing import Self
+
+import msgspec
+from pydantic import BaseModel
+from shoal_wire.messages import Reported
+
+from shoal_fleet.devices import service
+from shoal_fleet.devices.models import Device
+
+
+class ReferenceView(BaseModel):
+    """A release by name and by the digest of its manifest."""
+
+    release: str
+    version: int
+    manifest_sha256: str
+
+
+class SlotView(BaseModel):
+    """What the device has for one model, as it says itself."""
+
+    release: str
+    current: ReferenceView | None
+    previous: ReferenceView | None
+    serving: ReferenceView | None
+    variant: str
+    engine: str
+    engine_version: str
+    placement: list[str]
+    refused: list[int]
+
+
+class UpdateView(BaseModel):
+    """How far the device is with its newest desired document, or how that ended."""
+
+    epoch: int
+    generation: int
+    target: ReferenceView
+    state: str
+    reason: str
+    fetched_bytes: int
+
+
+class ReportedView(BaseModel):
+    """What the device last said of itself, in a document that it signed."""
+
+    counter: int
+    at: float
+    epoch: int
+    generation: int
+    slots: list[SlotView]
+    update: UpdateView | None
+
+    @classmethod
+    def of(cls, reported: Reported) -> Self:
+        """View of a reported document."""
+        return cls.model_validate(msgspec.to_builtins(reported))
+
+
+class DeviceView(BaseModel):
+    """A device. Times are Unix seconds by the fleet's clock."""
+
+    id: str
+    name: str
+    profile: str
+    agent_version: str
+    online: bool
+    enrolled_at: float
+    revoked_at: float | None
+    last_seen: float | None
+    reported: ReportedView | None
+
+    @classmethod
+    def of(cls, device: Device) -> Self:
+        """View of a row."""
+        return cls.model_validate(_fields(device))
+
+
+class DeviceDetail(DeviceView):
+    """A device with what proves its word: the key, and the signed document as it came."""
+
+    identity_key: str
+    reported_envelope: str | None
+    """In base64."""
+
+    @classmethod
+    def of(cls, device: Device) -> Self:
+        """View of a row."""
+        raw = device.reported_envelope
+        proof = {
+            "identity_key": device.identity_key,
+            "reported_envelope": None if raw is None else base64.b64encode(raw).decode(),
+        }
+        return cls.model_validate(_fields(device) | proof)
+
+
+def _fields(device: Device) -> dict[str, object]:
+    reported = service.last_reported(device)
+    return {
+        "id": device.id,
+        "name": device.name,
+        "profile": device.profile,
+        "agent_version": device.agent_version,
+        "online": device.is_online,
+        "enrolled_at": device.enrolled_at,
+        "revoked_at": device.revoked_at,
+        "last_seen": device.last_seen_at,
+        "reported": None if reported is None else ReportedView.of(reported),
+    }

@@ -1,0 +1,1 @@
+"""How a board becomes a device of the fleet."""

@@ -1,0 +1,160 @@
+"""How is a token made, and how is it spent exactly once, though power may go right after?
+
+The answer is committed with the device and kept with the token, so that a board which lost it gets the same again.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from datetime import UTC, datetime
+
+import msgspec
+from shoal_wire.encoding import encode
+from shoal_wire.messages import EnrolmentResponse
+from shoal_wire.token import EnrolmentToken, write_token
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from shoal_fleet.database import writing
+from shoal_fleet.devices.models import Device, DeviceCertificate
+from shoal_fleet.devices.service import find_active, new_device_id
+from shoal_fleet.enrolment.models import EnrolmentTokenRow
+from shoal_fleet.enrolment.rules import Claim
+from shoal_fleet.errors import Conflict, NotAllowed
+from shoal_fleet.pki.authority import Authority, read_certificate
+from shoal_fleet.trust.service import find_root
+
+MAX_SECRET_CHARACTERS = 128
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """Where the fleet's listeners are, as boards and operators reach them."""
+
+    operators_url: str
+    devices_url: str
+    broker_host: str
+    broker_port: int
+
+
+def create_token(
+    session: Session, *, name: str, ttl_s: int, addresses: Addresses, authority: Authority, now: float
+) -> tuple[str, float]:
+    """Make a token for one new device of that name; returns it, for the only time, and when it ends.
+
+    Raises:
+        Conflict: there is such a device, or no publisher has registered, whose root the token must name.
+    """
+    secret = secrets.token_urlsafe(32)
+    with writing(session):
+        _check_name_is_free(session, name)
+        root = find_root(session)
+        row = EnrolmentTokenRow(secret_sha256=_digest(secret), name=name, created_at=now, expires_at=now + ttl_s)
+        session.add(row)
+    token = EnrolmentToken(
+        url=addresses.operators_url,
+        secret=secret,
+        ca_sha256=authority.fingerprint,
+        root_sha256=hashlib.sha256(root).hexdigest(),
+    )
+    return write_token(token), row.expires_at
+
+
+def check_secret(session: Session, secret: str, *, now: float) -> None:
+    """Make sure that a secret is that of a token, before anything else of the request is read.
+
+    Raises:
+        NotAllowed: of none, or of one that has ended. The message never repeats the secret.
+    """
+    _find_token(session, secret, now=now)
+
+
+def enrol(
+    session: Session, *, secret: str, claim: Claim, addresses: Addresses, authority: Authority, now: float
+) -> bytes:
+    """Make a device of a board that holds a token; returns the JSON of its `EnrolmentResponse`.
+
+    The same token with the same keys gets the same bytes again until it ends.
+
+    Raises:
+        NotAllowed: a token that isn't known, has ended or was spent by other keys; or the device is revoked.
+        Conflict: another device has the name or the identity key.
+        BadCsr: see `rules`.
+    """
+    with writing(session):
+        token = _find_token(session, secret, now=now)
+        if token.keys_sha256 is not None:
+            return _answer_again(session, token, claim)
+        _check_name_is_free(session, token.name)
+        _check_key_is_free(session, claim.request.identity_key)
+        device = Device(
+            id=new_device_id(),
+            name=token.name,
+            profile=claim.request.profile,
+            agent_version=claim.request.agent_version,
+            identity_key=claim.request.identity_key,
+            hpke_key=claim.request.hpke_key,
+            enrolled_at=now,
+        )
+        session.add(device)
+        session.flush()
+        certificate = _issue_certificate(session, device, claim, authority, now=now)
+        answer = encode(
+            EnrolmentResponse(
+                device=device.id,
+                certificate=certificate.decode(),
+                authority=authority.certificate_pem.decode(),
+                root=base64.b64encode(find_root(session)).decode(),
+                broker_host=addresses.broker_host,
+                broker_port=addresses.broker_port,
+                devices_url=addresses.devices_url,
+            )
+        )
+        token.keys_sha256, token.device_id, token.answer = claim.keys_sha256, device.id, answer
+    return answer
+
+
+def _find_token(session: Session, secret: str, *, now: float) -> EnrolmentTokenRow:
+    digest = _digest(secret[:MAX_SECRET_CHARACTERS])
+    token = session.get(EnrolmentTokenRow, digest)
+    if token is None or not hmac.compare_digest(token.secret_sha256, digest):
+        raise NotAllowed("enrolment token: not of this fleet")
+    if now >= token.expires_at:
+        ended = datetime.fromtimestamp(token.expires_at, UTC)
+        raise NotAllowed(f"enrolment token for {token.name!r}: ended at {ended:%Y-%m-%d %H:%M:%S} UTC; make a new one")
+    return token
+
+
+def _answer_again(session: Session, token: EnrolmentTokenRow, claim: Claim) -> bytes:
+    device = session.get(Device, token.device_id)
+    assert device is not None and token.answer is not None and token.keys_sha256 is not None  # spent in one commit
+    if not hmac.compare_digest(token.keys_sha256, claim.keys_sha256):
+        raise NotAllowed(f"enrolment token for {token.name!r}: was spent by a board with other keys")
+    if device.revoked_at is not None:
+        raise NotAllowed(f"device {device.name!r} ({device.id}): is revoked")
+    return token.answer
+
+
+def _issue_certificate(session: Session, device: Device, claim: Claim, authority: Authority, *, now: float) -> bytes:
+    pem = authority.issue_client(claim.request.csr.encode(), device_id=device.id, now=datetime.fromtimestamp(now, UTC))
+    facts = read_certificate(pem)
+    session.add(
+        DeviceCertificate(serial=f"{facts.serial:x}", device_id=device.id, not_after=facts.not_after.timestamp())
+    )
+    return pem
+
+
+def _check_name_is_free(session: Session, name: str) -> None:
+    device = find_active(session, name=name)
+    if device is not None:
+        raise Conflict(f"device name {name!r}: is that of device {device.id}; revoke that one, or take another name")
+
+
+def _check_key_is_free(session: Session, identity_key: str) -> None:
+    device = session.scalar(select(Device).where(Device.identity_key == identity_key, Device.revoked_at.is_(None)))
+    if device is not None:
+        raise Conflict(f"identity key: is that of device {device.name!r} ({device.id}); revoke that one first")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,50 @@
+"""How can the fleet refuse a request, and what should the one who asked do about it?
+
+FleetError
+├── NotAllowed        no token, or one that doesn't count: log in again
+│   └── WrongRole     a token that counts, but not for this
+├── NotFound          no such thing: look at the list
+├── Conflict          another state than the request expects: look at the present one, then ask again
+├── Refused           the request itself is wrong: asking again doesn't help
+│   └── TooLarge      more bytes than the fleet takes
+├── BadConfiguration  a setting isn't what can be: change it
+└── BrokenState       the fleet's own files are missing or damaged: restore them
+
+Only `api.py` knows which HTTP status each of them is.
+"""
+
+
+class FleetError(Exception):
+    """A request that was refused. The message names the thing, what was expected and what was found."""
+
+
+class NotAllowed(FleetError):
+    """Who asks isn't known."""
+
+
+class WrongRole(NotAllowed):
+    """Who asks is known, and may not do this."""
+
+
+class NotFound(FleetError):
+    """There is no such thing."""
+
+
+class Conflict(FleetError):
+    """The fleet is in another state than the request expects."""
+
+
+class Refused(FleetError):
+    """The request can't be granted in any state."""
+
+
+class TooLarge(Refused):
+    """More bytes than the fleet takes."""
+
+
+class BadConfiguration(FleetError):
+    """What was configured isn't what can be; one line for each fault."""
+
+
+class BrokenState(FleetError):
+    """A file of the fleet's state folder is missing or damaged."""

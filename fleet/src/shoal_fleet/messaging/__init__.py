@@ -1,0 +1,1 @@
+"""The fleet's own connection to the broker, and what happens to each message that comes over it."""

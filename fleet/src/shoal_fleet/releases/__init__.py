@@ -1,0 +1,1 @@
+"""Releases: their sealed files, and the content keys that came with them."""

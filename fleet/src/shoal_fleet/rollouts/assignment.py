@@ -1,0 +1,74 @@
+"""With which keys does a device get a release?
+
+The fleet holds each content key sealed to itself, and opens it only here, to seal it to a device.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from shoal_wire import grant
+from shoal_wire.grant import GrantContext
+from shoal_wire.messages import Assignment, ProbationLimits, ReleaseReference
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from shoal_fleet.devices.models import Device
+from shoal_fleet.releases import service as releases
+from shoal_fleet.releases.models import Release
+from shoal_fleet.rollouts.models import GrantCounter
+
+
+class OpenedRelease(NamedTuple):
+    """A release with the content keys of its sealed files, for as long as devices are assigned to it."""
+
+    reference: ReleaseReference
+    content_keys: Mapping[str, bytes]
+    """By the SHA-256 of the sealed file."""
+
+
+def open_release(session: Session, release: Release, *, fleet_key: X25519PrivateKey) -> OpenedRelease:
+    """Open the grants that the publisher gave the fleet.
+
+    Raises:
+        Untrusted: a grant isn't sealed to this key of the fleet.
+    """
+    reference = ReleaseReference(release.name, release.version, release.manifest_sha256)
+    return OpenedRelease(reference, releases.content_keys(session, release, fleet_key=fleet_key))
+
+
+def assign(session: Session, opened: OpenedRelease, *, device: Device, probation: ProbationLimits) -> Assignment:
+    """Seal the keys of a release to a device, under counters above all that the device was ever given."""
+    recipient_key = grant.parse_hpke_public(device.hpke_key, what=f"HPKE key of device {device.id}")
+    reference = opened.reference
+    context = GrantContext(release=reference.release, version=reference.version, recipient=device.id)
+    counters = _count_up(session, device, files=list(opened.content_keys))
+    grants = tuple(
+        grant.make_grant(
+            content_key, recipient_key, context=context, ciphertext_sha256=digest, counter=counters[digest]
+        )
+        for digest, content_key in opened.content_keys.items()
+    )
+    return Assignment(
+        release=reference.release,
+        version=reference.version,
+        manifest_sha256=reference.manifest_sha256,
+        grants=grants,
+        probation=probation,
+    )
+
+
+def _count_up(session: Session, device: Device, *, files: list[str]) -> Mapping[str, int]:
+    known = {
+        row.ciphertext_sha256: row
+        for row in session.scalars(
+            select(GrantCounter).where(GrantCounter.device_id == device.id, GrantCounter.ciphertext_sha256.in_(files))
+        )
+    }
+    for digest in files:
+        row = known.get(digest)
+        if row is None:
+            row = known[digest] = GrantCounter(device_id=device.id, ciphertext_sha256=digest, counter=0)
+            session.add(row)
+        row.counter += 1
+    return {digest: known[digest].counter for digest in files}

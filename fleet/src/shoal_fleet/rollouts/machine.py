@@ -1,0 +1,156 @@
+"""How does a device's report move a rollout?
+
+Rules only. A device's state is moved by what it reports of itself and by nothing else; the one exception is an abort.
+
+    assigned ──► updating ──► succeeded   it runs the release, and has committed it
+        │            ├──────► failed      it went back or refused, and says why
+        └────────────┴──────► aborted     an operator stopped it, or a newer rollout of the same model took its place
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from shoal_wire.messages import ReleaseReference, Reported, SlotReport, UpdateReport
+from shoal_wire.update import FAILED, TERMINAL, UpdateState
+
+Order = tuple[int, int]
+"""Epoch and generation of a desired document."""
+
+FIRST_ORDER: Order = (1, 0)
+"""What a fleet without a past counts from."""
+
+LAST_GENERATION = 2**53
+"""A device that reports a higher generation gets the next epoch: the numbers mustn't run out."""
+
+
+class DeviceState(enum.Enum):
+    """How far one device of a rollout is."""
+
+    ASSIGNED = "assigned"
+    UPDATING = "updating"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+class RolloutState(enum.Enum):
+    """How far a whole rollout is."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+MOVES: dict[DeviceState, frozenset[DeviceState]] = {
+    DeviceState.ASSIGNED: frozenset(
+        {DeviceState.UPDATING, DeviceState.SUCCEEDED, DeviceState.FAILED, DeviceState.ABORTED}
+    ),
+    DeviceState.UPDATING: frozenset({DeviceState.SUCCEEDED, DeviceState.FAILED, DeviceState.ABORTED}),
+    DeviceState.SUCCEEDED: frozenset(),
+    DeviceState.FAILED: frozenset(),
+    DeviceState.ABORTED: frozenset(),
+}
+"""To which states each state may be moved."""
+
+OPEN = frozenset(state for state, moves in MOVES.items() if moves)
+"""States of a device that isn't done yet."""
+
+
+class Attempt(NamedTuple):
+    """What a rollout asked of one device."""
+
+    target: ReleaseReference
+    order: Order
+    """Of the first desired document that named the target for this rollout. Later documents repeat it."""
+
+
+class Verdict(NamedTuple):
+    """Where a device is, by its own report."""
+
+    state: DeviceState
+    reason: str = ""
+
+
+def judge(attempt: Attempt, reported: Reported) -> Verdict:
+    """Which state a report puts a device in, whatever state it was in before."""
+    slot, update = _slot_of(reported, attempt.target.release), reported.update
+    has_target = slot is not None and slot.current is not None and _is_same(slot.current, attempt.target)
+    if update is not None and _is_of(update, attempt):
+        if update.state in FAILED:
+            return Verdict(DeviceState.FAILED, update.reason or f"the device reports {update.state.value}")
+        if update.state is UpdateState.COMMITTED and has_target:
+            return Verdict(DeviceState.SUCCEEDED)
+        return Verdict(DeviceState.UPDATING, update.reason)
+    if slot is not None and _has_refused(slot, attempt, epoch=reported.epoch):
+        return Verdict(DeviceState.FAILED, "the device tried this release and will not try it again")
+    has_accepted = (reported.epoch, reported.generation) >= attempt.order
+    if has_accepted and has_target and _is_settled(update, release=attempt.target.release):
+        return Verdict(DeviceState.SUCCEEDED, "the device runs this release already")
+    return Verdict(DeviceState.ASSIGNED)
+
+
+def may_move(old: DeviceState, new: DeviceState) -> bool:
+    """Whether a device may be moved from one state to the other."""
+    return new in MOVES[old]
+
+
+def sum_up(states: Iterable[DeviceState]) -> RolloutState:
+    """State of a rollout, from those of its devices."""
+    found = set(states)
+    if found & OPEN:
+        return RolloutState.RUNNING
+    if DeviceState.FAILED in found:
+        return RolloutState.FAILED
+    return RolloutState.ABORTED if DeviceState.ABORTED in found else RolloutState.SUCCEEDED
+
+
+def kept_without(reported: Reported, *, target: ReleaseReference) -> ReleaseReference | None:
+    """What a device should run when it is to have no more to do with `target`; None where it has nothing else.
+
+    What it reports as current; but where that is the target itself, still on probation, the one before.
+    """
+    slot = _slot_of(reported, target.release)
+    if slot is None:
+        return None
+    on_probation = (
+        slot.current is not None
+        and _is_same(slot.current, target)
+        and not _is_settled(reported.update, release=target.release)
+    )
+    return slot.previous if on_probation else slot.current
+
+
+def next_order(*, issued: Order | None, reported: Order | None) -> Order:
+    """Epoch and generation of a device's next desired document: above what was issued and what it has seen.
+
+    The fleet may have been restored from an old copy, so the device may have seen more than the fleet remembers.
+    """
+    epoch, generation = max(issued or FIRST_ORDER, reported or FIRST_ORDER, FIRST_ORDER)
+    return (epoch, generation + 1) if generation < LAST_GENERATION else (epoch + 1, 1)
+
+
+def _slot_of(reported: Reported, release: str) -> SlotReport | None:
+    return next((slot for slot in reported.slots if slot.release == release), None)
+
+
+def _is_same(one: ReleaseReference, other: ReleaseReference) -> bool:
+    return one.manifest_sha256 == other.manifest_sha256
+
+
+def _is_of(update: UpdateReport, attempt: Attempt) -> bool:
+    return (update.epoch, update.generation) >= attempt.order and _is_same(update.target, attempt.target)
+
+
+def _is_settled(update: UpdateReport | None, *, release: str) -> bool:
+    """Whether no update of that model is under way, so that its slot's current release was committed."""
+    return update is None or update.state in TERMINAL or update.target.release != release
+
+
+def _has_refused(slot: SlotReport, attempt: Attempt, *, epoch: int) -> bool:
+    """Whether the slot's list of refused generations has one of this attempt.
+
+    The report of the failure itself may never have come: each report replaces the one before.
+    """
+    return epoch == attempt.order[0] and any(generation >= attempt.order[1] for generation in slot.refused)

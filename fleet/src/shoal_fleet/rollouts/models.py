@@ -1,0 +1,74 @@
+"""What is kept of rollouts, and of what each device should run?
+
+Times are Unix seconds by the fleet's clock.
+"""
+
+import enum
+
+from sqlalchemy import BigInteger, Enum, ForeignKey, Index, LargeBinary, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shoal_fleet.database import Base
+from shoal_fleet.rollouts.machine import DeviceState, RolloutState
+
+
+def _state(kind: type[enum.Enum]) -> Enum:
+    return Enum(kind, native_enum=False, length=16, values_callable=lambda states: [state.value for state in states])
+
+
+class Rollout(Base):
+    """A release on its way to a set of devices."""
+
+    __tablename__ = "rollout"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    release: Mapped[str] = mapped_column(String(63))
+    version: Mapped[int]
+    manifest_sha256: Mapped[str] = mapped_column(String(64))
+    probation: Mapped[str] = mapped_column(Text)
+    """Limits that the devices judge the release by, JSON as on the wire."""
+    state: Mapped[RolloutState] = mapped_column(_state(RolloutState))
+    created_at: Mapped[float]
+    finished_at: Mapped[float | None]
+
+
+class RolloutDevice(Base):
+    """How far one device of a rollout is."""
+
+    __tablename__ = "rollout_device"
+    __table_args__ = (Index(None, "device_id", "state"),)
+
+    rollout_id: Mapped[int] = mapped_column(ForeignKey("rollout.id"), primary_key=True)
+    device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), primary_key=True)
+    state: Mapped[DeviceState] = mapped_column(_state(DeviceState))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    """With `generation`: the first desired document that named the release for this rollout."""
+    generation: Mapped[int] = mapped_column(BigInteger)
+    assigned_at: Mapped[float]
+    changed_at: Mapped[float]
+    """When the state was last moved."""
+
+
+class DesiredRow(Base):
+    """The newest desired document of a device."""
+
+    __tablename__ = "desired"
+
+    device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), primary_key=True)
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    generation: Mapped[int] = mapped_column(BigInteger)
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    """JSON; signed each time it is published, so that a new assignment key is used at once."""
+    published_at: Mapped[float | None]
+    """When the broker confirmed it; None until then."""
+
+
+class GrantCounter(Base):
+    """The counter of the last grant that was made for a device and a file."""
+
+    __tablename__ = "grant_counter"
+
+    device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), primary_key=True)
+    ciphertext_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    counter: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Makes a bare Debian or Ubuntu (git, make, Python 3.11 or newer) ready for Shoal.
+#
+#   bootstrap.sh run          system packages, .venv with the members      (make run)
+#   bootstrap.sh test         the same, and the tools for tests and checks (make test, make check)
+#   bootstrap.sh constraints  writes constraints.txt anew                  (make constraints)
+#
+# Installs nothing twice: .venv/stamps holds the digest of what was installed. All that is said goes to
+# stderr. Exit code 2: something is missing that we may not install; the line to type has been printed.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly MEMBERS=(-e wire -e 'agent[onnxruntime]' -e fleet -e converters)
+readonly MEMBER_FILES=(wire/pyproject.toml agent/pyproject.toml fleet/pyproject.toml converters/pyproject.toml)
+# The members are built inside .venv and not in a throw-away environment each: one download, pinned.
+readonly BUILD_TOOLS=(hatchling editables)
+readonly OLDEST_PYTHON=3.11
+
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+
+say() { printf 'shoal: %s\n' "$*" >&2; }
+
+stop() {
+    say "$@"
+    exit 2
+}
+
+main() {
+    case "${1:-}" in
+        run) make_ready ;;
+        test)
+            make_ready
+            install_test_tools
+            ;;
+        constraints) write_constraints ;;
+        *) stop "usage: packaging/bootstrap.sh run|test|constraints" ;;
+    esac
+}
+
+make_ready() {
+    venv_works || find_python
+    install_system_packages
+    mkdir -p .cache
+    # Two makes at once must not install into one .venv. Taken after apt: a service that apt starts would
+    # inherit the lock and never let go.
+    exec 9>.cache/bootstrap.lock
+    flock 9
+    make_venv
+    install_members
+}
+
+# A .venv whose interpreter was removed or upgraded away doesn't run any more.
+venv_works() { .venv/bin/python -c 'import pip' >/dev/null 2>&1; }
+
+# Sets `python` to the first interpreter that runs and is new enough. One with ensurepip is preferred;
+# Debian and Ubuntu leave that out until python3-venv is installed. A command may exist and still not run:
+# pyenv's shims do.
+find_python() {
+    local candidate candidates=(python3.13 python3.12 python3.11 python3)
+    [[ -z "${PYTHON:-}" ]] || candidates=("$PYTHON")
+    python=""
+    for candidate in "${candidates[@]}"; do
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue
+        [[ -n "$python" ]] || python="$candidate"
+        if has_venv "$candidate"; then
+            python="$candidate"
+            return
+        fi
+    done
+    [[ -n "$python" ]] ||
+        stop "no Python $OLDEST_PYTHON or newer found (tried: ${candidates[*]}); name one: make PYTHON=/path/to/python3"
+}
+
+has_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+# The Debian package that gives `python` its venv module: python3.11-venv, python3.13-venv.
+venv_package() { "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'; }
+
+# Installs what only the system's package manager can give. Debian's mosquitto package also starts a broker
+# of its own on port 1883 where there is an init system; Shoal's has another port, so that one is left alone.
+install_system_packages() {
+    local missing=()
+    venv_works || has_venv "$python" || missing+=("$(venv_package)")
+    command -v mosquitto >/dev/null || [[ -x /usr/sbin/mosquitto ]] || missing+=(mosquitto)
+    ((${#missing[@]})) || return 0
+
+    local as_root=()
+    if ((EUID != 0)); then
+        as_root=(sudo -n)
+        sudo -n true 2>/dev/null || stop_for "${missing[@]}"
+    fi
+    command -v apt-get >/dev/null || stop_for "${missing[@]}"
+    say "installing ${missing[*]} with apt-get"
+    apt_get update || say "apt-get update failed; trying with the package lists as they are"
+    apt_get install --yes --no-install-recommends "${missing[@]}" || stop_for "${missing[@]}"
+}
+
+apt_get() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get --quiet --quiet -o DPkg::Lock::Timeout=120 "$@" </dev/null >&2
+}
+
+stop_for() {
+    say "missing: $*. Type this line, then try again:"
+    printf '\n    sudo apt-get update && sudo apt-get install --yes %s\n\n' "$*" >&2
+    exit 2
+}
+
+make_venv() {
+    if ! venv_works; then
+        say "making .venv with $("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
+        "$python" -m venv --clear .venv
+    fi
+    mkdir -p .venv/stamps
+}
+
+install_members() {
+    local digest
+    digest="$(digest_of constraints.txt "${MEMBER_FILES[@]}")"
+    is_installed members "$digest" && return
+    say "installing the members into .venv (the first time takes a minute or two)"
+    install_pinned "${BUILD_TOOLS[@]}"
+    install_pinned --no-build-isolation "${MEMBERS[@]}"
+    echo "$digest" >.venv/stamps/members
+}
+
+install_test_tools() {
+    local digest
+    digest="$(digest_of constraints.txt tests/requirements.txt)"
+    is_installed test-tools "$digest" && return
+    say "installing the tools for tests and checks into .venv"
+    install_pinned --requirement tests/requirements.txt
+    echo "$digest" >.venv/stamps/test-tools
+}
+
+install_pinned() { .venv/bin/python -m pip install --quiet --constraint constraints.txt "$@" >&2; }
+
+# The path is part of it: an editable install points at the folder where it was made.
+digest_of() { { pwd && cat "$@"; } | sha256sum | cut -d ' ' -f 1; }
+
+is_installed() { [[ "$(cat ".venv/stamps/$1" 2>/dev/null)" == "$2" ]]; }
+
+# Resolves everything anew, without pins, in an environment of its own. Made with the oldest supported Python,
+# so that every pin has a release for it.
+write_constraints() {
+    PYTHON="${PYTHON:-python$OLDEST_PYTHON}" find_python
+    [[ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" == "$OLDEST_PYTHON" ]] ||
+        stop "constraints.txt is made with Python $OLDEST_PYTHON: make constraints PYTHON=/path/to/python$OLDEST_PYTHON"
+    has_venv "$python" || stop_for "$(venv_package)"
+    local folder
+    folder="$(mktemp -d)"
+    # shellcheck disable=SC2064  # the folder's name is wanted as it is now
+    trap "rm -rf '$folder'" EXIT
+    "$python" -m venv "$folder/venv"
+    say "resolving the newest releases; this takes a minute or two"
+    "$folder/venv/bin/python" -m pip install --quiet "${BUILD_TOOLS[@]}" >&2
+    "$folder/venv/bin/python" -m pip install --quiet --no-build-isolation \
+        --requirement tests/requirements.txt "${MEMBERS[@]}" >&2
+    {
+        echo "# Every package that Shoal's environment holds, at the version it is tested with."
+        echo "# Valid for Python 3.11 to 3.13. Not edited by hand: \`make constraints\` writes it anew."
+        "$folder/venv/bin/python" -m pip freeze --exclude-editable
+    } >"$folder/constraints.txt"
+    cp "$folder/constraints.txt" constraints.txt
+    say "constraints.txt written; run the tests before you commit it"
+}
+
+main "$@"

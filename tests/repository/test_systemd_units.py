@@ -1,0 +1,52 @@
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = sorted((Path(__file__).resolve().parents[2] / "packaging" / "systemd").glob("shoal-*"))
+PROGRAMS = "/opt/shoal/bin/"
+
+
+def verify(folder: Path) -> list[str]:
+    """Return what systemd has to say about our units; its remarks about others' on this machine don't count."""
+    units = sorted(folder.glob("shoal-*"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60, check=False
+    )
+    return [line for line in done.stderr.splitlines() if "shoal" in line]
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> Path:
+    """Copy the units, with programs that exist here: systemd looks for those that a unit starts."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    folder = tmp_path / "units"
+    folder.mkdir()
+    for unit in UNITS:
+        text = unit.read_text().replace(PROGRAMS, f"{tmp_path}/bin/")
+        for line in text.splitlines():
+            program = line.removeprefix("ExecStart=").split(" ")[0]
+            if line.startswith(f"ExecStart={tmp_path}"):
+                Path(program).parent.mkdir(exist_ok=True)
+                Path(program).touch(mode=0o755)
+        (folder / unit.name).write_text(text)
+    return folder
+
+
+def test_systemd_accepts_every_unit(units: Path) -> None:
+    assert verify(units) == []
+
+
+def test_systemd_reports_a_directive_that_it_does_not_know(units: Path) -> None:
+    agent = units / "shoal-agent.service"
+    agent.write_text(agent.read_text().replace("WatchdogSec=", "WatchdogSecs="))
+
+    assert any("WatchdogSecs" in line for line in verify(units))
+
+
+def test_agent_unit_keeps_plaintext_weights_off_the_disk() -> None:
+    lines = {line for unit in UNITS if unit.name == "shoal-agent.service" for line in unit.read_text().splitlines()}
+
+    assert {"MemorySwapMax=0", "LimitCORE=0"} <= lines

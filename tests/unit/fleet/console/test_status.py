@@ -1,0 +1,58 @@
+"""What does the page say of a device, whatever state it is in?"""
+
+import pytest
+from shoal_fleet.console.status import Tone, describe_device
+from shoal_fleet.devices.models import Device
+from shoal_fleet.telemetry.models import AnswerRow
+from shoal_wire.messages import Reported, SlotReport
+from shoal_wire.update import UpdateState
+
+from tests.unit.fleet.boards import NOW, Board, progress, reference, slot
+
+OLD, NEW, OTHER = reference("notes", 1), reference("notes", 2), reference("birds", 1)
+BOARD = Board("yard")
+SILENT = SlotReport(release="notes", current=OLD, previous=None, serving=None)
+EMPTY = SlotReport(release="notes", current=None, previous=None, serving=None)
+
+
+def row(*, is_online: bool = True, reported_counter: int = 1, revoked_at: float | None = None) -> Device:
+    return Device(
+        id="d-yard", name="yard", is_online=is_online, reported_counter=reported_counter, revoked_at=revoked_at
+    )
+
+
+def report(*slots: SlotReport, state: UpdateState | None = None) -> Reported:
+    update = None if state is None else progress(NEW, state, order=(1, 1))
+    return BOARD.reported(slots=slots, update=update)
+
+
+@pytest.mark.parametrize(
+    ("device", "reported", "tone", "state"),
+    [
+        (row(revoked_at=NOW), report(slot(OLD)), Tone.OFF, "revoked"),
+        (row(reported_counter=0), None, Tone.OFF, "enrolled, has not reported yet"),
+        (row(is_online=False), report(slot(OLD)), Tone.OFF, "offline"),
+        (row(), report(slot(OLD)), Tone.GOOD, "serving"),
+        (row(), report(slot(NEW), state=UpdateState.COMMITTED), Tone.GOOD, "serving"),
+        (row(), report(slot(OLD), state=UpdateState.FETCHING), Tone.BUSY, "updating to 2: fetching"),
+        (row(), report(state=UpdateState.FETCHING), Tone.BUSY, "updating to 2: fetching"),
+        (row(), report(slot(OLD), state=UpdateState.FELL_BACK), Tone.BUSY, "serving; went back from 2"),
+        (row(), report(slot(OLD), state=UpdateState.REFUSED), Tone.BUSY, "serving; refused 2"),
+        (row(), report(slot(OTHER), state=UpdateState.REFUSED), Tone.GOOD, "serving"),
+        (row(), report(SILENT), Tone.BAD, "does not serve"),
+        (row(), report(EMPTY), Tone.OFF, "has no model"),
+        (row(), report(), Tone.OFF, "has no model"),
+    ],
+)
+def test_state_in_words(device: Device, reported: Reported | None, tone: Tone, state: str) -> None:
+    (line,) = describe_device(device, reported, pace=None, last=None)
+    assert (line.tone, line.state) == (tone, state)
+
+
+def test_each_model_has_a_line_with_its_own_last_answer() -> None:
+    last = AnswerRow(release="birds", words="a blackbird", received_at=NOW)
+    lines = describe_device(row(), report(slot(OLD), slot(OTHER)), pace=None, last=last)
+    assert [(line.model, line.release, line.words) for line in lines] == [
+        ("notes", "1", ""),
+        ("birds", "1", "a blackbird"),
+    ]

@@ -1,0 +1,49 @@
+"""Is configuration strict, complete in its complaints, and read in the stated order?"""
+
+from pathlib import Path
+
+import pytest
+from shoal_fleet.configuration import Configuration, load_configuration
+from shoal_fleet.errors import BadConfiguration
+
+
+def test_everything_has_a_default(tmp_path: Path) -> None:
+    assert load_configuration(tmp_path / "none.toml", environment={}, options={}) == Configuration()
+
+
+def test_option_wins_over_environment_and_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text('port = 1\ndevices_port = 1\nbroker_port = 1\nnames = ["a.example"]')
+    found = load_configuration(
+        file,
+        environment={"SHOAL_PORT": "2", "SHOAL_DEVICES_PORT": "2", "SHOAL_STATE": "/elsewhere"},
+        options={"port": 3, "devices_port": None},
+    )
+    assert (found.port, found.devices_port, found.broker_port, found.names) == (3, 2, 1, ("a.example",))
+
+
+def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text('port = "8443"\ncolour = "red"\nbind = "localhost"')
+    with pytest.raises(BadConfiguration) as caught:
+        load_configuration(file, environment={"SHOAL_BROKER_PORT": "70000"}, options={"devices_port": -1})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    for expected in ("unknown key 'colour'", "port: Expected `int`", "SHOAL_BROKER_PORT", "--devices-port", "bind:"):
+        assert any(expected in line for line in lines), expected
+
+
+def test_refuses_a_file_that_is_no_toml(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text("port 1")
+    with pytest.raises(BadConfiguration, match="not TOML"):
+        load_configuration(file, environment={}, options={})
+
+
+def test_certificate_names_hold_the_host_and_the_loopback_once(tmp_path: Path) -> None:
+    found = load_configuration(
+        tmp_path / "none.toml",
+        environment={"SHOAL_HOST": "fleet.example", "SHOAL_NAMES": "10.0.0.1, localhost"},
+        options={},
+    )
+    assert found.certificate_names == ("fleet.example", "127.0.0.1", "localhost", "10.0.0.1")

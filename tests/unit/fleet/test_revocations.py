@@ -1,0 +1,88 @@
+"""Are revocation list and access rules those of the database, and renewed each day?"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from shoal_fleet.broker.configuration import BrokerPaths
+from shoal_fleet.database import Sessions, writing
+from shoal_fleet.devices.models import DeviceCertificate
+from shoal_fleet.devices.service import revoke
+from shoal_fleet.pki.authority import Authority
+from shoal_fleet.revocations import Revocations
+
+from tests.unit.fleet.boards import NOW, Board, close_database, make_database
+
+DAY_S = 86400.0
+
+
+class Site:
+    """One device with one certificate, and a clock that stands still."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = NOW
+        self.applied = 0
+        self.sessions: Sessions = make_database()
+        self.paths = BrokerPaths(folder / "broker")
+        self.paths.folder.mkdir()
+        self.revocations = Revocations(
+            sessions=self.sessions,
+            clock=lambda: self.now,
+            authority=Authority.create(folder / "authority", now=datetime.fromtimestamp(NOW, UTC)),
+            paths=self.paths,
+            apply=self.apply,
+        )
+        Board("one").enrol(self.sessions)
+        with self.sessions() as session, writing(session):
+            session.add(DeviceCertificate(serial="ab", device_id="d-one", not_after=NOW + 90 * DAY_S))
+
+    def apply(self) -> None:
+        self.applied += 1
+
+    def listed(self) -> list[int]:
+        crl = x509.load_pem_x509_crl(self.paths.crl.read_bytes())
+        return [entry.serial_number for entry in crl]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    close_database(site.sessions)
+
+
+def test_nobody_is_shut_out_at_first(site: Site) -> None:
+    site.revocations.write()
+    assert site.listed() == []
+    assert "d-one" not in site.paths.access.read_text()
+    assert site.applied == 0
+
+
+def test_revoked_device_is_in_list_and_rules_once_published(site: Site) -> None:
+    site.revocations.write()
+    with site.sessions() as session:
+        revoke(session, "one", now=NOW)
+    site.revocations.publish()
+    assert site.listed() == [0xAB]
+    assert "user d-one\ntopic deny #" in site.paths.access.read_text()
+    assert site.applied == 1
+
+
+def test_list_is_renewed_when_a_day_old(site: Site) -> None:
+    site.revocations.write()
+    first = site.paths.crl.read_bytes()
+    site.now = NOW + 0.9 * DAY_S
+    site.revocations.renew()
+    assert site.paths.crl.read_bytes() == first
+    site.now = NOW + 1.1 * DAY_S
+    site.revocations.renew()
+    assert site.paths.crl.read_bytes() != first
+    assert site.applied == 1
+
+
+def test_missing_list_is_made(site: Site) -> None:
+    site.revocations.renew()
+    assert site.listed() == []
+    assert site.applied == 1
