@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,9 +20,10 @@ from shoal_wire.errors import Malformed
 from shoal_fleet import about
 from shoal_fleet.access.gate import Gate
 from shoal_fleet.api import BodyLimit, install_error_answers
-from shoal_fleet.broker.configuration import BrokerSettings
+from shoal_fleet.broker.configuration import BrokerPaths, BrokerSettings
 from shoal_fleet.broker.files import write_server, write_start
 from shoal_fleet.broker.process import Broker
+from shoal_fleet.broker.unit import BrokerUnit
 from shoal_fleet.configuration import Configuration
 from shoal_fleet.console import routes as console
 from shoal_fleet.database import Sessions, make_sessions
@@ -50,6 +51,12 @@ UPKEEP_S = 60.0
 """How often it is looked for metadata, revocation lists and certificates that are due."""
 
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (how this machine reaches its own listeners)
+
+_RUNNERS: Mapping[str, Callable[[BrokerPaths, str, int], Broker | BrokerUnit]] = {
+    "child": lambda paths, address, port: Broker(paths, bind_address=address, port=port),
+    "unit": lambda _paths, _address, _port: BrokerUnit(),
+}
+"""Who runs Mosquitto, by the setting `broker`."""
 
 _log = logging.getLogger(__name__)
 
@@ -149,7 +156,7 @@ class Server:
             broker_port=broker_port,
         )
         write_whole(paths.addresses, msgspec.json.encode(self._addresses), mode=PUBLIC)
-        self._broker = Broker(paths.broker, bind_address=settings.bind, port=broker_port)
+        self._broker = _RUNNERS[settings.broker](paths.broker, settings.bind, broker_port)
 
     def _open_listeners(self, identity: Identity) -> None:
         """Make the two applications and the connection to the broker."""

@@ -8,7 +8,7 @@ import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -30,6 +30,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Sealed files and signed metadata, for devices with their certificate."""
     broker_port: Port = 8883
     """MQTT."""
+    broker: Literal["child", "unit"] = "child"
+    """Who runs Mosquitto: the fleet, as a child that ends with it, or a service of its own."""
     host: HostName = "127.0.0.1"
     """Name or address under which boards and operators reach this machine. Enrolled boards keep it."""
     names: Annotated[tuple[HostName, ...], Meta(max_length=32)] = ()

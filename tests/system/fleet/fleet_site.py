@@ -30,14 +30,20 @@ DEADLINE_S = 30.0
 class FleetProgram:
     """`shoal-fleet serve` on free ports of the loopback, in a state folder of its own."""
 
-    def __init__(self, state: Path, *options: str) -> None:
+    def __init__(self, state: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self.state = state
         self.log = state.parent / "fleet.log"
         command = [sys.executable, "-m", "shoal_fleet.cli", "serve", "--state", str(state)]
         for name in ("port", "devices-port", "broker-port"):
             command += [f"--{name}", "0"]
         self._log = self.log.open("ab")
-        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=self._log, text=True)
+        self.process = subprocess.Popen(
+            [*command, *options],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
         self.lines: list[dict[str, Any]] = []
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
