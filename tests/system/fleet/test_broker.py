@@ -17,6 +17,7 @@ from shoal_fleet.broker.errors import BrokerFailed
 from shoal_fleet.broker.files import write_revocations, write_server, write_start
 from shoal_fleet.broker.process import Broker
 from shoal_fleet.pki.authority import Authority, Identity, read_certificate
+from shoal_fleet.pki.certificates import CLIENT_DAYS
 
 from tests.system.fleet.broker_site import ADDRESS, DEADLINE_S, Site, open_site, wait_until
 
@@ -89,7 +90,7 @@ def foreign(site: Site) -> Identity:
 
 
 def expired(site: Site) -> Identity:
-    return site.device("board-0001", issued=site.now - timedelta(days=91))
+    return site.device("board-0001", issued=site.now - timedelta(days=CLIENT_DAYS + 1))
 
 
 def server(site: Site) -> Identity:

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from shoal_fleet.pki.authority import Authority
+from shoal_fleet.pki.certificates import CLIENT_DAYS
 from shoal_wire import paths
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
 from tuf.api.exceptions import DownloadHTTPError
@@ -170,7 +171,7 @@ def test_expired_certificate_is_refused(board: EnrolledBoard, fleet: Fleet) -> N
     applicant, now = Applicant(), datetime.now(UTC)
     fresh = issue(authority, applicant, device_id=board.answer.device, now=now)
     assert is_let_in(with_certificate(board, fresh, applicant))
-    expired = issue(authority, applicant, device_id=board.answer.device, now=now - timedelta(days=91))
+    expired = issue(authority, applicant, device_id=board.answer.device, now=now - timedelta(days=CLIENT_DAYS + 1))
     assert not is_let_in(with_certificate(board, expired, applicant))
 
 

@@ -24,7 +24,8 @@ from shoal_fleet.pki.errors import BadCsr
 
 AUTHORITY_DAYS = 3653
 SERVER_DAYS = 398
-CLIENT_DAYS = 90
+CLIENT_DAYS = 730
+"""A board can't renew its certificate by itself yet, so it must last for as long as a board may lie on a shelf."""
 CRL_DAYS = 30
 
 SERVER_BACKDATE = timedelta(days=30)
