@@ -116,7 +116,8 @@ def enrolled_board(folder: Path, site: Site) -> Iterator[Board]:
         identity=keys.identity.public_key(),
         key=ed25519.Ed25519PrivateKey.generate(),
     )
+    board = Board(state=state, items=items, keys=keys, site=site, fleet=fleet)
     try:
-        yield Board(state=state, items=items, keys=keys, site=site, fleet=fleet)
+        yield board
     finally:
-        fleet.close()
+        board.fleet.close()

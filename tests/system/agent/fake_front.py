@@ -1,8 +1,8 @@
 """A front that speaks the real channel, but whose answers are made up: one for each file of its source's folder.
 
-An item is removed once its answer is stored, as in a real source. `--behaviour` makes it fail: `refuse` says no to golden
-cases, `load-fails` to loading version 2; `dies` ends it after its third answer, once; `babbles` sends a message of a
-wrong type after its first answer, once.
+An item is removed once its answer is stored, as in a real source. `--behaviour` makes it fail: `refuse` says no to
+golden cases, `load-fails` to loading version 2; once after the third answer, `dies` ends it and `babbles` has it send a
+message of a wrong type.
 """
 
 import argparse

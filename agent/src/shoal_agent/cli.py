@@ -1,0 +1,168 @@
+"""What can be done with the agent on the command line?"""
+
+import argparse
+import logging
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from shoal_wire.errors import WireError
+
+from shoal_agent.configuration import Configuration, load_configuration
+from shoal_agent.errors import AgentError, FleetUnreachable, NotEnrolled, WrongConfiguration
+from shoal_agent.files import DiskFiles
+from shoal_agent.state import CONFIGURATION
+
+DEFAULT_STATE = "/var/lib/shoal-agent"
+
+OK = 0
+FAILED = 1
+WRONG_USE = 2
+NOT_ENROLLED = 3
+TRY_LATER = 75
+
+_EXIT_CODES = f"""exit codes:
+  {OK:>2}  done
+  {FAILED:>2}  failed; the reason is on standard error
+  {WRONG_USE:>2}  wrong options or configuration
+  {NOT_ENROLLED:>2}  this board isn't enrolled yet
+  {TRY_LATER:>2}  the fleet couldn't be reached: try again later
+"""
+
+
+class Command(NamedTuple):
+    """A subcommand."""
+
+    summary: str
+    example: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except WrongConfiguration as error:
+        return _fail(error, WRONG_USE)
+    except NotEnrolled as error:
+        return _fail(error, NOT_ENROLLED)
+    except FleetUnreachable as error:
+        return _fail(error, TRY_LATER)
+    except (AgentError, WireError, OSError) as error:
+        return _fail(error, FAILED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shoal-agent",
+        description="Runs models on this board for its fleet.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"shoal-agent {version('shoal-agent')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, command in _COMMANDS.items():
+        subparser = commands.add_parser(
+            name,
+            help=command.summary,
+            description=command.summary,
+            epilog=f"example:\n  {command.example}\n\n{_EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        subparser.add_argument(
+            "--state",
+            type=Path,
+            default=Path(os.environ.get("SHOAL_STATE", DEFAULT_STATE)),
+            metavar="DIR",
+            help=f"the agent's state folder (default: $SHOAL_STATE, else {DEFAULT_STATE})",
+        )
+        command.add_options(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def _add_enrol_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "token", metavar="TOKEN", help="what `shoal device token` printed; - reads it from standard input"
+    )
+    parser.add_argument(
+        "--name", default=socket.gethostname(), help="what people call this board (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--profile", default=f"generic-{platform.machine()}", help="kind of board (default: %(default)s)"
+    )
+
+
+def _enrol(options: argparse.Namespace) -> int:
+    from shoal_agent.enrolment import Label, enrol  # an HTTP client, which the daemon goes without
+
+    token = sys.stdin.readline() if options.token == "-" else options.token  # noqa: S105 (not a secret)
+    device = enrol(
+        DiskFiles(),
+        options.state,
+        token=token,
+        label=Label(options.name, options.profile),
+        agent_version=version("shoal-agent"),
+    )
+    print(f"enrolled as {device.device} ({device.name}); start it with: shoal-agent run --state {options.state}")
+    return OK
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=os.environ.get("SHOAL_CONFIG"),
+        metavar="FILE",
+        help=f"configuration (default: $SHOAL_CONFIG, else {CONFIGURATION} in the state folder, if it is there)",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    from shoal_agent.daemon.daemon import run_daemon  # only here: status and enrol need none of it
+
+    configuration = _configuration(options)
+    logging.basicConfig(
+        level=configuration.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    run_daemon(options.state, configuration=configuration, files=DiskFiles())
+    return OK
+
+
+def _configuration(options: argparse.Namespace) -> Configuration:
+    path = Path(options.config) if options.config else options.state / CONFIGURATION
+    return load_configuration(path, environment=os.environ, is_required=bool(options.config))
+
+
+def _add_status_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines for a person")
+
+
+def _status(options: argparse.Namespace) -> int:
+    from shoal_agent.status import read_status, write_status
+
+    status = read_status(DiskFiles(), options.state)
+    print(msgspec.json.encode(status).decode() if options.json else write_status(status))
+    return OK
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"shoal-agent: {error}", file=sys.stderr)
+    return code
+
+
+_COMMANDS = {
+    "enrol": Command(
+        "make this board a device of a fleet", "shoal-agent enrol shoal1.eyJ1… --name yard", _add_enrol_options, _enrol
+    ),
+    "run": Command("serve, update and report until stopped", "shoal-agent run", _add_run_options, _run),
+    "status": Command("say what this board holds", "shoal-agent status --json", _add_status_options, _status),
+}

@@ -1,0 +1,134 @@
+"""How is the agent told what to take work from, and how much of the board it may use?
+
+One TOML file, by default `agent.toml` in the state folder, which need not be there:
+
+    threads = 2
+    outbox_bytes = 67108864
+
+    [interpreters]
+    onnxruntime = "/opt/shoal/bin/python"
+
+    [[sources]]
+    kind = "folder"
+    name = "microphone"
+    path = "/srv/recordings"
+    release = "note-events"
+
+`SHOAL_THREADS`, `SHOAL_OUTBOX_BYTES` and `SHOAL_LOG_LEVEL` go before the file. Unknown keys are refused, and all
+mistakes are told at once.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from shoal_wire.encoding import Identifier, ModelName
+
+from shoal_agent.errors import WrongConfiguration
+
+
+class FolderSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder whose files are work for one release."""
+
+    kind: Literal["folder"]
+    name: Identifier
+    """Names the source in answers; part of what makes an answer's id."""
+    path: Annotated[str, Meta(min_length=1)]
+    """The folder; a relative one lies beside the configuration file."""
+    release: ModelName
+    """The release that answers."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the agent can be told."""
+
+    sources: tuple[FolderSource, ...] = ()
+    threads: Annotated[int, Meta(ge=0, le=1024)] = 0
+    """Processor threads that all workers together may use; 0 means as many as this program may run on."""
+    interpreters: dict[Identifier, str] = {}
+    """Engine to the Python interpreter that has it; the agent's own where none is named."""
+    outbox_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 40)] = 64 << 20
+    """Size of the answers, events and counts that may wait for the fleet; beyond it the oldest counts are dropped."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+ENVIRONMENT = {"SHOAL_THREADS": "threads", "SHOAL_OUTBOX_BYTES": "outbox_bytes", "SHOAL_LOG_LEVEL": "log_level"}
+"""Variable to the field that it sets."""
+
+
+def load_configuration(path: Path, *, environment: Mapping[str, str], is_required: bool) -> Configuration:
+    """Read the file, if it is there, and the environment.
+
+    Raises:
+        WrongConfiguration: a line for each mistake; or the file is missing although it was asked for by name.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        if is_required:
+            raise WrongConfiguration(f"{path}: there is no such file") from None
+        raw = b""
+    except OSError as error:
+        raise WrongConfiguration(f"{path}: {error.strerror}") from None
+    return parse_configuration(raw, path=path, environment=environment)
+
+
+def parse_configuration(raw: bytes, *, path: Path, environment: Mapping[str, str]) -> Configuration:
+    """The configuration in the bytes of the file at `path`. Raises as `load_configuration` does."""
+    try:
+        values = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WrongConfiguration(f"{path}: not TOML: {error}") from None
+    mistakes: list[str] = []
+    sources = _read_sources(values.pop("sources", []), mistakes=mistakes, path=path)
+    fields = _read_fields(values, Configuration, where=str(path), mistakes=mistakes, is_lax=False)
+    named = {field: environment[name] for name, field in ENVIRONMENT.items() if name in environment}
+    fields |= _read_fields(named, Configuration, where="environment", mistakes=mistakes, is_lax=True)
+    if mistakes:
+        raise WrongConfiguration("\n".join(mistakes))
+    return Configuration(sources=sources, **fields)
+
+
+def _read_sources(value: object, *, mistakes: list[str], path: Path) -> tuple[FolderSource, ...]:
+    if not isinstance(value, list):
+        mistakes.append(f"{path}: sources: expected [[sources]] tables, found {type(value).__name__}")
+        return ()
+    sources = []
+    for index, item in enumerate(value, start=1):
+        where = f"{path}: sources[{index}]"
+        before = len(mistakes)
+        if not isinstance(item, dict):
+            mistakes.append(f"{where}: expected a table, found {type(item).__name__}")
+            continue
+        fields = _read_fields(item, FolderSource, where=where, mistakes=mistakes, is_lax=False)
+        if len(mistakes) == before:
+            source = FolderSource(**fields)
+            sources.append(msgspec.structs.replace(source, path=str(path.absolute().parent / source.path)))
+    names = [source.name for source in sources]
+    mistakes += [f"{path}: sources: {name!r} is named twice" for name in sorted(set(names)) if names.count(name) > 1]
+    return tuple(sources)
+
+
+def _read_fields(
+    values: Mapping[str, object], kind: type[msgspec.Struct], *, where: str, mistakes: list[str], is_lax: bool
+) -> dict[str, Any]:
+    """The fields of `kind` that `values` holds, each converted by itself so that every mistake is found."""
+    known = {field.name: field for field in msgspec.structs.fields(kind)}
+    mistakes += [f"{where}: unknown key {key!r}, expected {_listed(known)}" for key in values if key not in known]
+    fields = {}
+    for name, field in known.items():
+        if name in values:
+            try:
+                fields[name] = msgspec.convert(values[name], field.type, strict=not is_lax)
+            except msgspec.ValidationError as error:
+                mistakes.append(f"{where}: {name}: {error}")
+        elif field.required:
+            mistakes.append(f"{where}: {name} is missing")
+    return fields
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,46 @@
+"""Does a release give its golden answers on this board, beside whatever serves?
+
+A front of its own, at low priority, runs the cases and ends. That it couldn't run them is not the release's fault.
+"""
+
+import asyncio
+import os
+import time
+
+from shoal_wire.errors import WireError
+from shoal_wire.messages import Event
+
+from shoal_agent.daemon.protocol import Noted, ProtocolBroken, parse_check_message
+from shoal_agent.daemon.recording import Recorder
+from shoal_agent.daemon.serving import Setting
+from shoal_agent.daemon.supervision import ChildEnded, ChildHung, running
+from shoal_agent.slots import HeldRelease
+
+CHECK_TIMEOUT_S = 1500.0
+"""For all golden cases of a release."""
+
+
+async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> dict[str, object]:
+    """The updater's message `verdict` on a release."""
+    try:
+        opened = setting.open(held)
+    except WireError as error:
+        return _verdict(passed=False, reason=str(error))
+    options = ("--check", "--parent", str(os.getpid()))
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            async with running(setting.program, name="checking front", options=options) as child:
+                child.send(setting.configure(with_sources=False))
+                child.send({"type": "check", **opened})
+                while isinstance(message := parse_check_message(await child.receive(timeout_s=None)), Noted):
+                    recorder.note(Event(at=time.time(), name=message.name, detail=message.detail))
+                return _verdict(passed=message.passed, reason=message.reason)
+    except (ChildEnded, ChildHung, ProtocolBroken) as error:
+        return _verdict(passed=False, reason=str(error), unavailable=True)
+    except TimeoutError:
+        reason = f"the golden cases took longer than {CHECK_TIMEOUT_S:.0f} s"
+        return _verdict(passed=False, reason=reason, unavailable=True)
+
+
+def _verdict(*, passed: bool, reason: str, unavailable: bool = False) -> dict[str, object]:
+    return {"type": "verdict", "passed": passed, "reason": reason, "unavailable": unavailable}

@@ -1,0 +1,219 @@
+"""What is the daemon made of, and how does it start, run and stop?
+
+The composition root: every part is made here, and one task group holds all of their tasks.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.metadata
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from shoal_wire.envelope import KeySigner
+from shoal_wire.messages import Process
+from shoal_wire.topics import Up
+
+from shoal_agent.configuration import Configuration
+from shoal_agent.daemon.checking import check
+from shoal_agent.daemon.delivery import Delivery
+from shoal_agent.daemon.holdings import Holdings
+from shoal_agent.daemon.inbox import Inbox
+from shoal_agent.daemon.link import Link
+from shoal_agent.daemon.memory import children, read_memory
+from shoal_agent.daemon.notify import keep_watchdog, notify
+from shoal_agent.daemon.outbox import open_outbox
+from shoal_agent.daemon.recording import Recorder
+from shoal_agent.daemon.reporting import Origin, Reporter, Running
+from shoal_agent.daemon.serving import FrontKeeper, Setting
+from shoal_agent.daemon.supervision import Programs
+from shoal_agent.daemon.telemetry import Counted, Counts
+from shoal_agent.daemon.updating import UpdaterKeeper
+from shoal_agent.errors import AlreadyRunning
+from shoal_agent.files import Files
+from shoal_agent.keys import load_keys
+from shoal_agent.state import LOCK, OUTBOX, load_device
+
+COUNTS_S = 5.0
+FIRST_MEMORY_S = 3.0
+MEMORY_S = 30.0
+_LOCK_PATIENCE_S = 2.0
+_LOG = logging.getLogger(__name__)
+
+
+class Daemon:
+    """One start of the daemon."""
+
+    def __init__(self, state: Path, *, configuration: Configuration, files: Files, programs: Programs) -> None:
+        """Make all parts. In the loop.
+
+        Raises:
+            NotEnrolled, StateDamaged: see `state.py` and `keys.py`.
+            sqlite3.Error: the outbox can't be opened.
+        """
+        device = load_device(files, state)
+        name = device.device
+        keys = load_keys(files, state)
+        signer = KeySigner(keys.identity)
+        stream = secrets.token_hex(16)
+        self._counts = Counts(now=time.time())
+        self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
+        self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
+        self._link = Link(
+            device,
+            state=state,
+            stream=stream,
+            on_message=lambda message: self._inbox.put(message),
+            on_connected=self._note_connected,
+        )
+        self._delivery = Delivery(
+            self._recorder, device=name, signer=signer, publish=lambda batch: self._link.publish(Up.BATCH, batch)
+        )
+        self._holdings = Holdings(files, state, device=name, on_change=self._note_holdings)
+        self._reporter = Reporter(
+            files,
+            state,
+            origin=Origin(name, device.profile, importlib.metadata.version("shoal-agent"), stream),
+            signer=signer,
+            running=lambda: Running(self._holdings.slots, self._holdings.journal, self._front.serving),
+            publish=lambda report: self._link.publish(Up.REPORTED, report, is_retained=True),
+        )
+        setting = Setting(programs.front, state, name, keys.hpke, configuration)
+        self._front = FrontKeeper(
+            setting, recorder=self._recorder, on_change=self._reporter.touch, on_end=self._take_last_counts
+        )
+        self._updater = UpdaterKeeper(
+            programs.updater,
+            state=state,
+            holder=self._holdings,
+            front=self._front,
+            check=lambda held: check(held, setting=setting, recorder=self._recorder),
+            recorder=self._recorder,
+        )
+        self._inbox = Inbox(
+            name,
+            holdings=self._holdings,
+            reporter=self._reporter,
+            delivery=self._delivery,
+            updater=self._updater,
+            recorder=self._recorder,
+            taken=self._link.taken,
+        )
+
+    async def serve(self) -> None:
+        """Run until cancelled, or until a part fails in a way that only a new start can mend."""
+        self._load()
+        parts = (
+            self._recorder,
+            self._delivery,
+            self._reporter,
+            self._front,
+            self._updater,
+            self._inbox,
+            self._link,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in parts:
+                    tasks.create_task(part.serve())
+                tasks.create_task(self._count())
+                tasks.create_task(self._watch_memory())
+                tasks.create_task(keep_watchdog())
+                notify("READY=1")
+        finally:
+            notify("STOPPING=1")
+            self._outbox.close()
+
+    def _load(self) -> None:
+        """Take up what the last start left on the disk."""
+        self._holdings.reload()
+        untrusted = self._holdings.load_desired()
+        if untrusted is not None:
+            self._inbox.keep(untrusted)
+        desired = self._holdings.desired
+        if desired is not None and desired.order > (self._reporter.accepted or (0, 0)):
+            self._reporter.accept(desired.order)
+        self._updater.wake()
+
+    def _note_holdings(self) -> None:
+        self._front.want(self._holdings.slots)
+        self._inbox.look_again()
+        self._reporter.touch()
+
+    def _note_connected(self, is_connected: bool) -> None:
+        self._delivery.connected(is_connected)
+        if is_connected:
+            self._reporter.touch()
+            self._updater.wake()
+
+    async def _count(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTS_S)
+            for row in self._counts.take(self._front.counted(), now=time.time()):
+                self._recorder.note(row)
+
+    def _take_last_counts(self, counted: list[Counted]) -> None:
+        for row in self._counts.take(counted, now=time.time()):
+            self._recorder.note(row)
+        self._counts.start_anew()
+
+    async def _watch_memory(self) -> None:
+        await asyncio.sleep(FIRST_MEMORY_S)
+        while True:
+            front, updater = self._front.pid, self._updater.pid
+            processes = [("daemon", os.getpid()), ("front", front), ("updater", updater)]
+            processes += [("worker", worker) for worker in (children(front) if front else ())]
+            for name, pid in processes:
+                memory = read_memory(pid) if pid else None
+                if memory:
+                    self._recorder.note(Process(at=time.time(), name=name, **memory._asdict()))
+            await asyncio.sleep(MEMORY_S)
+
+
+def run_daemon(state: Path, *, configuration: Configuration, files: Files, programs: Programs = Programs()) -> None:
+    """Run a daemon until SIGTERM or SIGINT.
+
+    Raises:
+        AlreadyRunning: another one uses the state folder.
+        NotEnrolled, StateDamaged, sqlite3.Error: see `Daemon`.
+    """
+    with _only_one(state):
+        asyncio.run(_serve(state, configuration=configuration, files=files, programs=programs))
+
+
+async def _serve(state: Path, *, configuration: Configuration, files: Files, programs: Programs) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stopped.set)
+    serving = asyncio.ensure_future(Daemon(state, configuration=configuration, files=files, programs=programs).serve())
+    stopping = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    for task in (serving, stopping):
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+@contextlib.contextmanager
+def _only_one(state: Path) -> Iterator[None]:
+    """Hold the state folder's lock. `shoal-agent status` holds it for an instant, so it is tried for a while."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise AlreadyRunning(f"another shoal-agent runs with the state folder {state}") from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)

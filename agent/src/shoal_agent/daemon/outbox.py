@@ -1,0 +1,251 @@
+"""Which answers, events and counts wait for the fleet, and what of them is sent next?
+
+Rows are numbered within a stream, which is one start of the daemon. A row is removed when the fleet acknowledged it, or
+when the outbox is full: counts go first, the oldest first. What was dropped is a hole in the numbers, and the run after
+a hole declares it lost; there is no other way for a number to be missing.
+
+SQLite in WAL mode with synchronous=FULL: what a call has returned from is on the disk. A call may come from any one
+thread at a time.
+"""
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal_wire.messages import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+
+MAX_ROW_BYTES = MAX_BATCH_BYTES - 4096
+"""A longer row would fit into no batch beside the batch's own fields."""
+
+_LOG = logging.getLogger(__name__)
+_FORMAT = 1
+_ROW_OVERHEAD_BYTES = 100
+_DROP_STEP = 64
+_SCHEMA = """
+CREATE TABLE stream (
+    ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    next INTEGER NOT NULL DEFAULT 1,
+    acknowledged INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE waiting (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    is_count INTEGER NOT NULL,
+    answer_id TEXT UNIQUE,
+    body BLOB NOT NULL,
+    UNIQUE (stream, sequence)
+);
+CREATE INDEX waiting_by_age ON waiting (is_count DESC, id);
+"""
+
+
+class NewRow(NamedTuple):
+    """A row to keep. `is_count` marks telemetry, which is dropped first; an answer has its id."""
+
+    body: bytes
+    is_count: bool = False
+    answer_id: str | None = None
+
+
+class Head(NamedTuple):
+    """The oldest stream that has something to send."""
+
+    stream: str
+    acknowledged: int
+    last: int
+    """Highest sequence that was given out in it."""
+
+
+class Run(NamedTuple):
+    """Rows of one stream without a hole between them: `first`, `first` + 1, …
+
+    `lost` are the sequences, first and last, that are missing right before `first`.
+    """
+
+    stream: str
+    first: int
+    rows: tuple[bytes, ...]
+    lost: tuple[int, int] | None
+
+    @property
+    def last(self) -> int:
+        """The sequence up to which an acknowledgement covers this run."""
+        return self.first + len(self.rows) - 1
+
+
+class Outbox:
+    """An outbox on disk, open for one stream."""
+
+    def __init__(self, database: sqlite3.Connection, *, stream: str, limit_bytes: int) -> None:
+        """Use `open_outbox`."""
+        self._database = database
+        self._limit_bytes = limit_bytes
+        self._ordinal = _start_stream(database, stream)
+        size = "SELECT COALESCE(SUM(LENGTH(body)), 0) + COUNT(*) * ? FROM waiting"
+        (self._size_bytes,) = database.execute(size, (_ROW_OVERHEAD_BYTES,)).fetchone()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that count against the limit."""
+        return int(self._size_bytes)
+
+    def append(self, rows: Sequence[NewRow]) -> None:
+        """Keep rows, in one transaction. An answer that is waiting already isn't kept twice.
+
+        Raises:
+            sqlite3.Error: none of them is kept.
+        """
+        with _transaction(self._database):
+            (sequence,) = self._database.execute(
+                "SELECT next FROM stream WHERE ordinal = ?", (self._ordinal,)
+            ).fetchone()
+            size_bytes = self._size_bytes
+            for row in rows:
+                assert len(row.body) <= MAX_ROW_BYTES
+                inserted = self._database.execute(
+                    "INSERT INTO waiting (stream, sequence, is_count, answer_id, body) VALUES (?, ?, ?, ?, ?)"
+                    " ON CONFLICT (answer_id) DO NOTHING",
+                    (self._ordinal, sequence, row.is_count, row.answer_id, row.body),
+                ).rowcount
+                sequence += inserted
+                size_bytes += inserted * (len(row.body) + _ROW_OVERHEAD_BYTES)
+            self._database.execute("UPDATE stream SET next = ? WHERE ordinal = ?", (sequence, self._ordinal))
+            size_bytes -= self._drop(size_bytes - self._limit_bytes)
+        self._size_bytes = size_bytes
+
+    def head(self) -> Head | None:
+        """The oldest stream that isn't acknowledged to its end; None when everything is."""
+        found = self._database.execute(
+            "SELECT name, acknowledged, next - 1 FROM stream WHERE acknowledged < next - 1 ORDER BY ordinal LIMIT 1"
+        ).fetchone()
+        return Head(*found) if found else None
+
+    def run(self, stream: str, *, after: int) -> Run | None:
+        """What comes after that sequence, as much as fits into a batch; None when nothing does."""
+        found = self._database.execute("SELECT ordinal, next - 1 FROM stream WHERE name = ?", (stream,)).fetchone()
+        if not found or found[1] <= after:
+            return None
+        ordinal, last = found
+        first, size_bytes = last + 1, 0
+        rows: list[bytes] = []
+        waiting = self._database.execute(
+            "SELECT sequence, body FROM waiting WHERE stream = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+            (ordinal, after, MAX_BATCH_ROWS),
+        )
+        for sequence, body in waiting:
+            size_bytes += len(body) + 1
+            if rows and (sequence != first + len(rows) or size_bytes > MAX_ROW_BYTES):
+                break
+            first = first if rows else sequence
+            rows.append(body)
+        lost = (after + 1, first - 1) if first > after + 1 else None
+        return Run(stream, first, tuple(rows), lost)
+
+    def acknowledge(self, stream: str, *, sequence: int) -> bool:
+        """Forget the rows that the fleet has; whether that was news. That of what was never given out isn't.
+
+        Raises:
+            sqlite3.Error: nothing is forgotten.
+        """
+        found = self._database.execute(
+            "SELECT ordinal, next - 1, acknowledged FROM stream WHERE name = ?", (stream,)
+        ).fetchone()
+        if not found or not found[2] < sequence <= found[1]:
+            return False
+        with _transaction(self._database):
+            covered = "FROM waiting WHERE stream = ? AND sequence <= ?"
+            (freed_bytes,) = self._database.execute(
+                f"SELECT COALESCE(SUM(LENGTH(body)), 0) + COUNT(*) * {_ROW_OVERHEAD_BYTES} {covered}",
+                (found[0], sequence),
+            ).fetchone()
+            self._database.execute(f"DELETE {covered}", (found[0], sequence))
+            self._database.execute("UPDATE stream SET acknowledged = ? WHERE ordinal = ?", (sequence, found[0]))
+        self._size_bytes -= freed_bytes
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _drop(self, excess_bytes: int) -> int:
+        """Remove the oldest rows, counts before others, until that many bytes are free; returns how many were."""
+        freed_bytes, dropped = 0, 0
+        while freed_bytes < excess_bytes:
+            oldest = self._database.execute(
+                "SELECT id, LENGTH(body) FROM waiting ORDER BY is_count DESC, id LIMIT ?", (_DROP_STEP,)
+            ).fetchall()
+            for identity, length in oldest:
+                self._database.execute("DELETE FROM waiting WHERE id = ?", (identity,))
+                freed_bytes += length + _ROW_OVERHEAD_BYTES
+                dropped += 1
+                if freed_bytes >= excess_bytes:
+                    break
+        if dropped:
+            _LOG.warning("outbox: over its %d bytes, %d rows were dropped", self._limit_bytes, dropped)
+        return freed_bytes
+
+
+def open_outbox(path: Path, *, stream: str, limit_bytes: int) -> Outbox:
+    """Open the outbox at `path` for a new stream. A file that SQLite can't read is put aside, as `…unreadable`.
+
+    Raises:
+        sqlite3.Error: the disk is full or broken.
+    """
+    try:
+        return _open(path, stream=stream, limit_bytes=limit_bytes)
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        _LOG.error("%s can't be read and is put aside: %s", path, error)
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(path.with_name(f"{path.name}.unreadable{suffix}"))
+        return _open(path, stream=stream, limit_bytes=limit_bytes)
+
+
+def _open(path: Path, *, stream: str, limit_bytes: int) -> Outbox:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    try:
+        path.chmod(0o600)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA cache_size = -512")
+        database.execute("PRAGMA journal_size_limit = 4194304")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _FORMAT):
+            raise sqlite3.DatabaseError(f"expected format {_FORMAT}, found {version}")
+        if version == 0:
+            database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        return Outbox(database, stream=stream, limit_bytes=limit_bytes)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _start_stream(database: sqlite3.Connection, stream: str) -> int:
+    """The new stream's ordinal. Streams that are acknowledged to their end are forgotten."""
+    with _transaction(database):
+        database.execute("DELETE FROM stream WHERE acknowledged = next - 1")
+        ordinal = database.execute("INSERT INTO stream (name) VALUES (?)", (stream,)).lastrowid
+    assert ordinal is not None
+    return ordinal
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # a COMMIT that failed may have rolled back already
+            database.execute("ROLLBACK")
+        raise

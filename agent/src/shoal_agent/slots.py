@@ -1,0 +1,76 @@
+"""What is written on a device's disk about the releases that it holds?
+
+`slots.json` and `update.json` (the journal) are the updater's; the daemon and `shoal-agent status` read them. Model
+bytes lie in `store/`, a file by the SHA-256 of its bytes: sealed files, and manifests as they were signed.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from shoal_wire.encoding import Counter, Label, ModelName, Seconds, Text
+from shoal_wire.grant import Grant
+from shoal_wire.messages import Assignment, ReleaseReference
+from shoal_wire.update import UpdateState
+
+SLOTS = "slots.json"
+JOURNAL = "update.json"
+STORE = "store"
+
+
+class HeldRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A release in a slot, with all that it takes to load it without the fleet."""
+
+    reference: ReleaseReference
+    epoch: Counter
+    generation: Counter
+    variant: Label
+    grants: tuple[Grant, ...]
+    p95_ms: float | None = None
+    """Latency in its own probation: the next release is measured against it where nothing newer is known."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """A place for one model."""
+
+    current: HeldRelease | None = None
+    previous: HeldRelease | None = None
+    refused: tuple[tuple[Counter, Counter], ...] = ()
+    """Pairs of epoch and generation that were tried and are not tried again; the newest 32."""
+
+
+class Slots(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of slots.json."""
+
+    format: Annotated[int, Meta(ge=1, le=1)] = 1
+    slots: dict[ModelName, Slot] = {}
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of update.json: one update of one slot."""
+
+    format: Annotated[int, Meta(ge=1, le=1)] = 1
+    epoch: Counter
+    generation: Counter
+    assignment: Assignment
+    state: UpdateState
+    attempts: Counter = 0
+    """Starts of the updater in this state; written before each."""
+    variant: Label = ""
+    reason: Text = ""
+    fetched_bytes: Counter = 0
+    baseline_p95_ms: float | None = None
+    p95_ms: float | None = None
+    """What the release showed in its probation."""
+    entered_at: Seconds = 0.0
+
+    @property
+    def target(self) -> ReleaseReference:
+        """The release that this update leads to."""
+        return ReleaseReference(self.assignment.release, self.assignment.version, self.assignment.manifest_sha256)
+
+
+def stored(state: Path, sha256: str) -> Path:
+    """Where the store keeps the file with that digest."""
+    return state / STORE / sha256

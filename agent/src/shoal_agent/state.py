@@ -1,0 +1,102 @@
+"""Where in the state folder is what, and which device does it belong to?
+
+`device.json` is written last of all at enrolment: where it is, keys, certificate, authority and TUF root are too.
+`slots.json` and `update.json` are described in `slots.py`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from shoal_wire.encoding import DeviceId, Label, Sha256, decode, decode_struct
+from shoal_wire.envelope import PublicKey, parse_public_key
+from shoal_wire.errors import WireError
+from shoal_wire.messages import AssignmentKeys
+
+from shoal_agent.errors import NotEnrolled, StateDamaged
+from shoal_agent.files import Files
+from shoal_agent.slots import JOURNAL, SLOTS, Journal, Slots
+
+CONFIGURATION = "agent.toml"
+DEVICE = "device.json"
+AUTHORITY = "authority.pem"
+CERTIFICATE = "tls.crt"
+TUF_ROOT = Path("tuf") / "root.json"
+TRUST = "trust.json"
+DESIRED = "desired.dsse"
+REPORT = "report.json"
+OUTBOX = "outbox.db"
+LOCK = "daemon.lock"
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of device.json: what the fleet gave this board, and what its owner called it."""
+
+    format: Annotated[int, Meta(ge=1, le=1)] = 1
+    device: DeviceId
+    name: Label
+    profile: Label
+    broker_host: Label
+    broker_port: Annotated[int, Meta(ge=1, le=65535)]
+    devices_url: Label
+    token_sha256: Sha256
+    """Of the token's secret, so that enrolling again with the same token is told from enrolling anew."""
+
+
+def load_device(files: Files, state: Path) -> Device:
+    """Which device this is.
+
+    Raises:
+        NotEnrolled: there is no device.json.
+        StateDamaged: it can't be read.
+    """
+    try:
+        return decode_struct(files.read(state / DEVICE), Device, what=DEVICE)
+    except FileNotFoundError:
+        raise NotEnrolled(f"{state} holds no {DEVICE}: enrol this board first, with shoal-agent enrol TOKEN") from None
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None
+
+
+def load_trusted_keys(files: Files, state: Path) -> tuple[PublicKey, ...]:
+    """The keys that may sign desired documents and acknowledgements; none before TUF metadata was first fetched.
+
+    Raises:
+        StateDamaged: trust.json can't be read.
+    """
+    try:
+        document = decode(files.read(state / TRUST), AssignmentKeys, what=TRUST)
+        return tuple(parse_public_key(key, what=TRUST) for key in document.keys)
+    except FileNotFoundError:
+        return ()
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None
+
+
+def load_slots(files: Files, state: Path) -> Slots:
+    """The releases that the device holds; none before its first update.
+
+    Raises:
+        StateDamaged: slots.json can't be read.
+    """
+    try:
+        return decode_struct(files.read(state / SLOTS), Slots, what=SLOTS)
+    except FileNotFoundError:
+        return Slots()
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None
+
+
+def load_journal(files: Files, state: Path) -> Journal | None:
+    """The update in progress, or how the last one ended; None before the first.
+
+    Raises:
+        StateDamaged: update.json can't be read.
+    """
+    try:
+        return decode_struct(files.read(state / JOURNAL), Journal, what=JOURNAL)
+    except FileNotFoundError:
+        return None
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None

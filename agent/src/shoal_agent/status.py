@@ -1,0 +1,120 @@
+"""What does a board say about itself to somebody who stands before it?
+
+Read from the files of the state folder: it works with the fleet out of reach and with the daemon stopped.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+from shoal_wire.messages import ReleaseReference
+from shoal_wire.update import UpdateState
+
+from shoal_agent.files import Files
+from shoal_agent.slots import Journal
+from shoal_agent.state import LOCK, load_device, load_journal, load_slots
+
+
+class SlotStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the device holds for one model."""
+
+    release: str
+    current: ReleaseReference | None
+    variant: str
+    previous: ReleaseReference | None
+    refused: tuple[int, ...]
+    """Generations that were tried and are not tried again."""
+
+
+class UpdateStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The update in progress, or how the last one ended."""
+
+    target: ReleaseReference
+    generation: int
+    state: UpdateState
+    attempts: int
+    reason: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `shoal-agent status` says."""
+
+    device: str
+    name: str
+    profile: str
+    is_running: bool
+    slots: tuple[SlotStatus, ...]
+    update: UpdateStatus | None
+
+
+def read_status(files: Files, state: Path) -> Status:
+    """Read it from the state folder.
+
+    Raises:
+        NotEnrolled, StateDamaged: see `state.py`.
+    """
+    device = load_device(files, state)
+    journal = load_journal(files, state)
+    slots = load_slots(files, state).slots
+    return Status(
+        device=device.device,
+        name=device.name,
+        profile=device.profile,
+        is_running=_is_locked(state / LOCK),
+        slots=tuple(
+            SlotStatus(
+                release=release,
+                current=slot.current.reference if slot.current else None,
+                variant=slot.current.variant if slot.current else "",
+                previous=slot.previous.reference if slot.previous else None,
+                refused=tuple(generation for _, generation in slot.refused),
+            )
+            for release, slot in sorted(slots.items())
+        ),
+        update=_update_status(journal) if journal else None,
+    )
+
+
+def write_status(status: Status) -> str:
+    """The status as lines for a person."""
+    running = "running" if status.is_running else "not running"
+    lines = [f"device   {status.device} ({status.name}, {status.profile}), {running}"]
+    for slot in status.slots:
+        lines.append(f"slot     {slot.release}: current {_name(slot.current)}, previous {_name(slot.previous)}")
+        if slot.refused:
+            lines.append(f"refused  {slot.release}: generations {', '.join(map(str, slot.refused))}")
+    if not status.slots:
+        lines.append("slot     none: no release was assigned yet")
+    if status.update:
+        reason = f": {status.update.reason}" if status.update.reason else ""
+        lines.append(f"update   {_name(status.update.target)} is {status.update.state.value}{reason}")
+    return "\n".join(lines)
+
+
+def _update_status(journal: Journal) -> UpdateStatus:
+    return UpdateStatus(
+        target=journal.target,
+        generation=journal.generation,
+        state=journal.state,
+        attempts=journal.attempts,
+        reason=journal.reason,
+    )
+
+
+def _name(reference: ReleaseReference | None) -> str:
+    return f"{reference.release} {reference.version} ({reference.manifest_sha256[:12]})" if reference else "none"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,83 @@
+"""How is the updater started?
+
+`python -m shoal_agent.updater --fd N --state DIR [--refresh] [--formats onnx …]` by the daemon, which is at the other
+end of the socket N. Exit codes: 0 the journal is terminal or there is nothing to do; 75 try later; 1 anything else,
+after which the daemon starts it again and the journal's count of starts ends what doesn't end by itself.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from shoal_worker.channel import Channel, ChannelError
+from shoal_worker.process import die_with_parent, disable_core_dumps
+
+from shoal_agent.files import DiskFiles
+from shoal_agent.updater.errors import BrokenInstallation, TryLater
+from shoal_agent.updater.fetch import Patience
+from shoal_agent.updater.planning import Board
+from shoal_agent.updater.run import refresh, run
+from shoal_agent.updater.tools import make_tools
+
+DONE = 0
+FAILED = 1
+TRY_LATER = 75
+"""EX_TEMPFAIL of sysexits.h."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one update to its end; returns the exit code."""
+    options = _parse(arguments)
+    die_with_parent(options.parent)
+    disable_core_dumps()
+    channel = Channel.from_fd(options.fd)
+    try:
+        channel.greet(role="updater")
+        tools = make_tools(
+            options.state,
+            files=DiskFiles(),
+            channel=channel,
+            board=read_board(options.formats),
+            patience=Patience(),
+        )
+        (refresh if options.refresh else run)(tools)
+    except TryLater as error:
+        return _say(error, TRY_LATER)
+    except (BrokenInstallation, ChannelError) as error:
+        return _say(error, FAILED)
+    finally:
+        channel.close()
+    return DONE
+
+
+def read_board(formats: Sequence[str]) -> Board:
+    """What this board has."""
+    return Board(
+        formats=tuple(formats),
+        architecture=platform.machine(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        agent_version=importlib.metadata.version("shoal-agent"),
+    )
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="shoal_agent.updater")
+    parser.add_argument("--fd", type=int, required=True, help="socket to the daemon")
+    parser.add_argument("--state", type=Path, required=True, help="the agent's state folder")
+    parser.add_argument("--parent", type=int, default=os.getppid(), help="process to end with")
+    parser.add_argument("--refresh", action="store_true", help="only renew metadata and assignment keys")
+    parser.add_argument("--formats", nargs="*", default=[], help="formats of models that an engine here runs")
+    return parser.parse_args(arguments)
+
+
+def _say(error: Exception, code: int) -> int:
+    print(f"updater: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,33 @@
+"""Why does an update not go on, and what does the updater do about it?
+
+UpdateError
+├── TryLater             network or fleet is away, or its metadata can't be trusted now: end, be started again later
+├── Refused              this release isn't for this board: it stays as it is, or goes back to the previous release
+├── Superseded           a newer desired document came before anything was switched
+├── UnreadableJournal    neither good nor bad: the journal is kept aside and so is what serves
+└── BrokenInstallation   a file that enrolment wrote, or slots.json, is missing or damaged: a person must look
+"""
+
+
+class UpdateError(Exception):
+    """An update that doesn't go on. The message is shown to people as it stands."""
+
+
+class TryLater(UpdateError):
+    """Nothing was learnt about the release."""
+
+
+class Refused(UpdateError):
+    """The release failed; the message says in which way, with numbers."""
+
+
+class Superseded(UpdateError):
+    """The journal's generation is no longer what the fleet wants."""
+
+
+class UnreadableJournal(UpdateError):
+    """update.json is damaged."""
+
+
+class BrokenInstallation(UpdateError):
+    """The state folder lacks what every step needs."""

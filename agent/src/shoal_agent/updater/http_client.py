@@ -1,0 +1,127 @@
+"""How does the updater get bytes from the fleet's listener for devices?
+
+TLS 1.3 with the device's certificate, no redirects, no retries of its own. A server that trickles is left: a gap of
+`GAP_S` or a rate below `MINIMUM_BYTES_S` over a window ends the answer.
+"""
+
+import contextlib
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import urllib3
+
+from shoal_agent.updater.errors import BrokenInstallation, TryLater
+
+PIECE_BYTES = 64 << 10
+GAP_S = 30.0
+MINIMUM_BYTES_S = 1024
+WINDOW_S = 60.0
+
+
+class Credentials(NamedTuple):
+    """Files in PEM that enrolment wrote."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+class Answer(NamedTuple):
+    """The start of an answer; its bytes are still to come."""
+
+    status: int
+    content_range: str | None
+    length_bytes: int | None
+    pieces: Iterator[bytes]
+    """Raises TryLater when the connection breaks or is too slow."""
+
+
+class RateWindow:
+    """Whether bytes come fast enough, by times that the caller gives."""
+
+    def __init__(self, *, now: float, minimum_bytes_s: float = MINIMUM_BYTES_S, window_s: float = WINDOW_S) -> None:
+        """The first window starts `now`; times are in seconds of any clock that doesn't jump."""
+        self._start, self._received_bytes = now, 0
+        self._minimum_bytes_s, self._window_s = minimum_bytes_s, window_s
+
+    def is_too_slow(self, received_bytes: int, *, now: float) -> bool:
+        """Count bytes that just came; judges at the end of each window."""
+        self._received_bytes += received_bytes
+        lasted_s = now - self._start
+        if lasted_s < self._window_s:
+            return False
+        too_slow = self._received_bytes < self._minimum_bytes_s * lasted_s
+        self._start, self._received_bytes = now, 0
+        return too_slow
+
+
+class FleetHttp:
+    """The listener for devices."""
+
+    def __init__(self, url: str, *, credentials: Credentials, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Reads the credentials; connects at the first request.
+
+        Raises:
+            BrokenInstallation: a file is missing or no PEM.
+        """
+        self.url = url.rstrip("/")
+        self._monotonic = monotonic
+        self._pool = urllib3.PoolManager(
+            ssl_context=_make_context(credentials),
+            retries=False,
+            timeout=urllib3.Timeout(connect=GAP_S, read=GAP_S),
+            maxsize=1,
+        )
+
+    @contextlib.contextmanager
+    def get(self, url: str, *, start: int = 0) -> Iterator[Answer]:
+        """Ask for `url` from byte `start` on. The connection is used again only if the answer was read to its end.
+
+        Raises:
+            TryLater: the fleet can't be reached, or isn't who it should be.
+        """
+        headers = {"Accept-Encoding": "identity"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        try:
+            response = self._pool.request("GET", url, headers=headers, preload_content=False, redirect=False)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise TryLater(f"{url}: {error}") from error
+        try:
+            length = response.headers.get("Content-Length", "")
+            yield Answer(
+                status=response.status,
+                content_range=response.headers.get("Content-Range"),
+                length_bytes=int(length) if length.isdecimal() else None,
+                pieces=self._read(response, url),
+            )
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()
+
+    def _read(self, response: urllib3.BaseHTTPResponse, url: str) -> Iterator[bytes]:
+        window = RateWindow(now=self._monotonic())
+        try:
+            while piece := response.read1(PIECE_BYTES, decode_content=False):
+                if window.is_too_slow(len(piece), now=self._monotonic()):
+                    raise TryLater(f"{url}: slower than {MINIMUM_BYTES_S} bytes/s over {WINDOW_S:.0f} s")
+                yield piece
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise TryLater(f"{url}: {error}") from error
+
+
+def _make_context(credentials: Credentials) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=credentials.authority)
+        context.load_cert_chain(credentials.certificate, credentials.key)
+    except OSError as error:
+        files = ", ".join(map(str, credentials))
+        raise BrokenInstallation(f"can't read authority, certificate and key for TLS from {files}: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context

@@ -1,0 +1,223 @@
+"""What is done in each state of an update?
+
+A step returns the journal with what it found out, which is the outcome DONE. It raises Refused (or a WireError) for
+FAILED, Superseded, or TryLater. Each may run twice: it looks at what is there before it acts.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+from msgspec.structs import replace
+from shoal_wire.manifest import Manifest, parse_manifest
+from shoal_wire.update import UpdateState
+
+from shoal_agent.slots import Journal, Slot, stored
+from shoal_agent.updater import planning, probation, slot_changes
+from shoal_agent.updater.collect import collect
+from shoal_agent.updater.errors import Refused, Superseded, UpdateError
+from shoal_agent.updater.fetch import Watch, fetch_file
+from shoal_agent.updater.tools import Tools
+from shoal_agent.updater.verify import find_damage
+
+Step = Callable[[Journal, Tools], Journal]
+
+PROGRESS_S = 5.0
+"""Between two writes of the journal while files come."""
+CHECKS = 3
+"""Times that golden cases are asked for while nobody can tell how they went."""
+CHECK_PAUSE_S = 2.0
+HEALTH_TIMEOUT_S = 1.0
+
+
+def plan(journal: Journal, tools: Tools) -> Journal:
+    """Renew trust, check assignment and manifest, choose a variant, make sure that it fits on the disk."""
+    records, assignment = tools.records, journal.assignment
+    what = f"release {assignment.release} {assignment.version}"
+    tools.trust.refresh()
+    desired = tools.trust.desired()
+    if desired is not None and desired.order > (journal.epoch, journal.generation):
+        raise Superseded("a newer desired document came")
+    if desired is None or assignment not in desired.assignments:
+        raise Refused(f"{what}: no longer in the desired document")
+    raw = tools.trust.fetch_manifest(assignment)
+    manifest = parse_manifest(raw)
+    floors = planning.raise_floors(records.floors(), manifest)
+    records.write_floors(floors)
+    chosen = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
+    collect(records, planned=chosen.files, manifest_sha256=assignment.manifest_sha256)
+    sizes = [
+        (
+            file,
+            records.files.size(stored(records.state, file.ciphertext_sha256))
+            or records.files.size(records.part(file.ciphertext_sha256)),
+        )
+        for file in chosen.files
+    ]
+    planning.check_space(sizes, free_bytes=records.files.free_bytes(records.state), what=what)
+    records.files.write(stored(records.state, assignment.manifest_sha256), raw)
+    return replace(journal, variant=chosen.variant)
+
+
+def fetch(journal: Journal, tools: Tools) -> Journal:
+    """Put the files that the board lacks into the store. One that lies there damaged is fetched again."""
+    records = tools.records
+    progress = _FetchProgress(journal, tools)
+    watch = Watch(pulse=tools.daemon.listen, pause=tools.daemon.listen, fetched=progress.add)
+    try:
+        for file in planning.needed_files(_manifest(journal, tools), journal.variant):
+            path = stored(records.state, file.ciphertext_sha256)
+            if find_damage(file, path, files=records.files, pulse=watch.pulse) is not None:
+                fetch_file(file, source=tools.http, records=records, watch=watch, patience=tools.patience)
+    except UpdateError:
+        progress.save()
+        raise
+    return progress.journal
+
+
+def verify(journal: Journal, tools: Tools) -> Journal:
+    """Read every file of the release back from the disk."""
+    records = tools.records
+    for file in planning.needed_files(_manifest(journal, tools), journal.variant):
+        path = stored(records.state, file.ciphertext_sha256)
+        damage = find_damage(file, path, files=records.files, pulse=tools.daemon.listen)
+        if damage is not None:
+            raise Refused(f"the disk gives back other bytes than were written: {damage}")
+    return journal
+
+
+def check(journal: Journal, tools: Tools) -> Journal:
+    """Have the golden cases run, and note the latency that the new release will be measured against."""
+    slot = _slot(journal, tools)
+    baseline_p95_ms = None
+    if slot.current is not None:
+        live = tools.daemon.ask_baseline(journal.assignment.release)
+        baseline_p95_ms = probation.choose_baseline(
+            probation.Baseline(live.p95_ms, live.answers),
+            recorded_p95_ms=slot.current.p95_ms,
+            limits=journal.assignment.probation,
+        )
+    held = planning.hold(journal, _manifest(journal, tools))
+    for _ in range(CHECKS):
+        reply = tools.daemon.ask_check(held)
+        if not reply.unavailable:
+            break
+        tools.daemon.listen(CHECK_PAUSE_S)
+    if reply.unavailable:
+        raise Refused(f"golden cases couldn't be run, tried {CHECKS} times: {reply.reason}")
+    if not reply.passed:
+        raise Refused(f"golden cases: {reply.reason}")
+    return replace(journal, baseline_p95_ms=baseline_p95_ms)
+
+
+def switch(journal: Journal, tools: Tools) -> Journal:
+    """Make the release current, and wait until it serves."""
+    held = planning.hold(journal, _manifest(journal, tools))
+    tools.change_slot(journal.assignment.release, lambda slot: slot_changes.switch(slot, held))
+    failure = tools.daemon.ask_switch(journal.assignment.release, expected=journal.target)
+    if failure is not None:
+        raise Refused(f"can't be served: {failure}")
+    return journal
+
+
+def prove(journal: Journal, tools: Tools) -> Journal:
+    """Probation: watch the release on live input until it may stay or must go."""
+    limits, began = journal.assignment.probation, tools.monotonic()
+    health = probation.NOTHING_SEEN
+    while True:
+        news = tools.daemon.next_health(journal.target, timeout_s=HEALTH_TIMEOUT_S)
+        if news is not None:
+            health = probation.Health(news.answers, news.errors, news.deaths, news.histogram, news.serving)
+        verdict = probation.judge(
+            health,
+            limits=limits,
+            baseline_p95_ms=journal.baseline_p95_ms,
+            elapsed_s=tools.monotonic() - began,
+        )
+        if verdict.decision is probation.Decision.FALL_BACK:
+            raise Refused(verdict.reason)
+        if verdict.decision is probation.Decision.COMMIT:
+            return replace(journal, p95_ms=verdict.p95_ms, reason=verdict.reason)
+
+
+def commit(journal: Journal, tools: Tools) -> Journal:
+    """Keep the release, and forget what nobody needs any more."""
+    release = journal.assignment.release
+    tools.change_slot(release, lambda slot: slot_changes.commit(slot, journal))
+    tools.daemon.settled(release)
+    collect(tools.records)
+    return journal
+
+
+def fall_back(journal: Journal, tools: Tools) -> Journal:
+    """Serve the previous release again, and never try this generation again."""
+    release = journal.assignment.release
+    slot = tools.change_slot(release, lambda slot: slot_changes.fall_back(slot, journal))
+    reason = journal.reason
+    if slot.current is not None:
+        failure = _serve_previous(slot, tools)
+        if failure is not None:
+            reason = f"{reason}; and the previous release isn't served yet: {failure}"
+    tools.daemon.settled(release)
+    collect(tools.records)
+    return replace(journal, reason=reason)
+
+
+def refuse(journal: Journal, tools: Tools) -> Journal:
+    """Leave everything as it is, and never try this generation again."""
+    tools.change_slot(journal.assignment.release, lambda slot: slot_changes.refuse(slot, journal))
+    collect(tools.records)
+    return journal
+
+
+STEPS: dict[UpdateState, Step] = {
+    UpdateState.PLANNING: plan,
+    UpdateState.FETCHING: fetch,
+    UpdateState.VERIFYING: verify,
+    UpdateState.CHECKING: check,
+    UpdateState.SWITCHING: switch,
+    UpdateState.PROBATION: prove,
+    UpdateState.COMMITTING: commit,
+    UpdateState.FALLING_BACK: fall_back,
+    UpdateState.REFUSING: refuse,
+}
+
+
+class _FetchProgress:
+    """Counts what has come, and writes it down now and then. Progress also means that this start wasn't in vain."""
+
+    def __init__(self, journal: Journal, tools: Tools) -> None:
+        self.journal = journal
+        self._tools = tools
+        self._written_at = tools.monotonic()
+
+    def add(self, fetched_bytes: int) -> None:
+        """Bytes that are verified and on the disk."""
+        self.journal = replace(self.journal, fetched_bytes=self.journal.fetched_bytes + fetched_bytes, attempts=0)
+        if self._tools.monotonic() - self._written_at >= PROGRESS_S:
+            self.save()
+
+    def save(self) -> None:
+        """Write it down now."""
+        self._tools.save(self.journal)
+        self._written_at = self._tools.monotonic()
+
+
+def _serve_previous(slot: Slot, tools: Tools) -> str | None:
+    assert slot.current is not None
+    try:
+        return tools.daemon.ask_switch(slot.current.reference.release, expected=slot.current.reference)
+    except Refused as error:
+        return str(error)
+
+
+def _slot(journal: Journal, tools: Tools) -> Slot:
+    return tools.records.slots().slots.get(journal.assignment.release, Slot())
+
+
+def _manifest(journal: Journal, tools: Tools) -> Manifest:
+    """The release's manifest from the store, compared with its digest each time: it may have lain there for long."""
+    path = stored(tools.records.state, journal.assignment.manifest_sha256)
+    raw = tools.records.files.read(path) if tools.records.files.size(path) else b""
+    if hashlib.sha256(raw).hexdigest() != journal.assignment.manifest_sha256:
+        raise Refused("the disk gives back another manifest than was written")
+    return parse_manifest(raw)
