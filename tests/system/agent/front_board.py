@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoal_agent.front import messages
+from shoal_agent import front_messages as messages
 from shoal_agent.slots import HeldRelease
 from shoal_wire import sealed_file
 from shoal_wire.encoding import canonical, encode

@@ -375,3 +375,27 @@ def test_status_command_says_what_the_board_holds(board: Board) -> None:
     assert status["is_running"] is True
     assert (status["device"], status["slots"][0]["current"]["version"]) == (DEVICE_ID, 1)
     assert status["update"]["state"] == "committed"
+
+
+def test_the_installed_command_runs_the_real_updater(board: Board) -> None:
+    """Its TUF root is damaged, which the updater finds; the fleet hears of it."""
+    (board.state / "trust.json").write_bytes(board.fleet.keys)
+    (board.state / "tuf").mkdir()
+    (board.state / "tuf" / "root.json").write_bytes(b"{")
+    board.fleet.assign(board.assignment(1), generation=1)
+    command = [str(Path(sys.executable).with_name("shoal-agent")), "run", "--state", str(board.state)]
+    daemon = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: bool(board.fleet.events("updater-ended")), what="the fleet hears of it")
+        wait_until(
+            lambda: board.fleet.last_report(
+                lambda report: report.update is not None and report.update.target.version == 1
+            ),
+            what="the update is reported",
+        )
+    finally:
+        daemon.terminate()
+        _, log = daemon.communicate(timeout=20)
+        print(log)
+    assert daemon.returncode == 0
+    assert "root.json" in log

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from shoal_agent.front import messages
+from shoal_agent import front_messages as messages
 from shoal_agent.front.operations.pipeline import compare
 from shoal_converters.note_events.evaluation import play
 from shoal_wire.manifest import Operation

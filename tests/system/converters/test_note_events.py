@@ -1,7 +1,6 @@
 """With the real network in ONNX Runtime: do the four releases behave as they are meant to?"""
 
 import hashlib
-import json
 import os
 import subprocess
 import sys

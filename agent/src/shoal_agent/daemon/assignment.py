@@ -9,7 +9,7 @@ from shoal_wire.encoding import decode
 from shoal_wire.envelope import PublicKey, key_id
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired
-from shoal_wire.update import TERMINAL
+from shoal_wire.update import TERMINAL, UpdateState
 
 from shoal_agent.slots import Journal, Slots
 
@@ -58,11 +58,13 @@ def judge(raw: bytes, *, device: str, keys: Collection[PublicKey], accepted: Ord
 def needs_updater(desired: Desired | None, *, slots: Slots, journal: Journal | None) -> bool:
     """Whether the updater has something to do: an update that hasn't ended, or a release that isn't current.
 
-    A generation that was tried and refused is not tried again.
+    A generation that was refused is not tried again, nor one whose journal couldn't be read.
     """
     if journal is not None and journal.state not in TERMINAL:
         return True
     if desired is None:
+        return False
+    if journal and journal.state is UpdateState.UNKNOWN and (journal.epoch, journal.generation) == desired.order:
         return False
     for assignment in desired.assignments:
         slot = slots.slots.get(assignment.release)

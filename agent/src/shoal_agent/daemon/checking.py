@@ -10,10 +10,11 @@ import time
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Event
 
-from shoal_agent.daemon.protocol import Noted, ProtocolBroken, parse_check_message
+from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
 from shoal_agent.daemon.recording import Recorder
-from shoal_agent.daemon.serving import Setting
+from shoal_agent.daemon.serving import MAX_REASON, Setting
 from shoal_agent.daemon.supervision import ChildEnded, ChildHung, running
+from shoal_agent.front_messages import Check, Notice, Verdict, as_frame
 from shoal_agent.slots import HeldRelease
 
 CHECK_TIMEOUT_S = 1500.0
@@ -30,10 +31,12 @@ async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> d
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             async with running(setting.program, name="checking front", options=options) as child:
-                child.send(setting.configure(with_sources=False))
-                child.send({"type": "check", **opened})
-                while isinstance(message := parse_check_message(await child.receive(timeout_s=None)), Noted):
-                    recorder.note(Event(at=time.time(), name=message.name, detail=message.detail))
+                child.send(as_frame(setting.configure(with_sources=False)))
+                child.send(as_frame(Check(held, opened.store, opened.content_keys)))
+                while isinstance(message := parse_front_message(await child.receive(timeout_s=None)), Notice):
+                    recorder.note(Event(at=time.time(), name=message.name, detail=message.detail[:MAX_REASON]))
+                if not isinstance(message, Verdict):
+                    raise ProtocolBroken(f"checking front: expected a verdict, found {type(message).__name__}")
                 return _verdict(passed=message.passed, reason=message.reason)
     except (ChildEnded, ChildHung, ProtocolBroken) as error:
         return _verdict(passed=False, reason=str(error), unavailable=True)
@@ -43,4 +46,4 @@ async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> d
 
 
 def _verdict(*, passed: bool, reason: str, unavailable: bool = False) -> dict[str, object]:
-    return {"type": "verdict", "passed": passed, "reason": reason, "unavailable": unavailable}
+    return {"type": "verdict", "passed": passed, "reason": reason[:MAX_REASON], "unavailable": unavailable}

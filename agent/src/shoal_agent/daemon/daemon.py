@@ -18,6 +18,7 @@ from pathlib import Path
 from shoal_wire.envelope import KeySigner
 from shoal_wire.messages import Process
 from shoal_wire.topics import Up
+from shoal_worker.process import disable_core_dumps
 
 from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.checking import check
@@ -182,6 +183,7 @@ def run_daemon(state: Path, *, configuration: Configuration, files: Files, progr
         AlreadyRunning: another one uses the state folder.
         NotEnrolled, StateDamaged, sqlite3.Error: see `Daemon`.
     """
+    disable_core_dumps()  # this process holds the device's keys
     with _only_one(state):
         asyncio.run(_serve(state, configuration=configuration, files=files, programs=programs))
 

@@ -19,8 +19,8 @@ from shoal_wire.errors import WireError
 from shoal_wire.messages import Reported, SlotReport, UpdateReport
 
 from shoal_agent.daemon.assignment import Order
-from shoal_agent.daemon.protocol import Serving
 from shoal_agent.files import Files
+from shoal_agent.front_messages import Serving
 from shoal_agent.slots import Journal, Slots
 from shoal_agent.state import REPORT
 

@@ -21,18 +21,23 @@ from shoal_wire.messages import Event
 from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.backoff import Backoff
 from shoal_agent.daemon.grants import open_content_keys
-from shoal_agent.daemon.protocol import (
-    Answers,
-    Health,
-    LoadFailed,
-    Noted,
-    ProtocolBroken,
-    Serving,
-    parse_front_message,
-)
+from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
 from shoal_agent.daemon.telemetry import Counted
+from shoal_agent.front_messages import (
+    Answers,
+    Configure,
+    Health,
+    Load,
+    LoadFailed,
+    Notice,
+    Serving,
+    Source,
+    Stored,
+    Unload,
+    as_frame,
+)
 from shoal_agent.slots import STORE, HeldRelease, Slots
 
 SILENCE_S = 30.0
@@ -41,8 +46,17 @@ LOAD_TIMEOUT_S = 300.0
 DEATHS_IN_LOAD = 3
 """Fronts that may end over one load before it counts as failed."""
 STEADY_S = 60.0
+MAX_REASON = 2000
+"""Characters of what a front says that are passed on."""
 
 _LOG = logging.getLogger(__name__)
+
+
+class Opened(NamedTuple):
+    """What it takes to load a release, beside the release itself."""
+
+    store: str
+    content_keys: dict[str, str]
 
 
 class Setting(NamedTuple):
@@ -54,28 +68,25 @@ class Setting(NamedTuple):
     key: x25519.X25519PrivateKey
     configuration: Configuration
 
-    def configure(self, *, with_sources: bool) -> dict[str, object]:
+    def configure(self, *, with_sources: bool) -> Configure:
         """The first message to a front."""
         configuration = self.configuration
-        return {
-            "type": "configure",
-            "device": self.device,
-            "sources": msgspec.to_builtins(configuration.sources) if with_sources else [],
-            "threads": configuration.threads or len(os.sched_getaffinity(0)),
-            "interpreters": configuration.interpreters,
-        }
+        sources = [Source(source.name, source.kind, source.path, source.release) for source in configuration.sources]
+        return Configure(
+            device=self.device,
+            sources=tuple(sources) if with_sources else (),
+            threads=configuration.threads or len(os.sched_getaffinity(0)),
+            interpreters=configuration.interpreters,
+        )
 
-    def open(self, held: HeldRelease) -> dict[str, object]:
-        """What it takes to load a release: part of the messages load and check.
+    def open(self, held: HeldRelease) -> Opened:
+        """Where a release is, and the keys that open it.
 
         Raises:
             Malformed, Untrusted: a grant doesn't open.
         """
-        return {
-            "held": msgspec.to_builtins(held),
-            "store": str(self.state / STORE),
-            "content_keys": open_content_keys(held, device=self.device, key=self.key),
-        }
+        keys = open_content_keys(held, device=self.device, key=self.key)
+        return Opened(str(self.state / STORE), keys)
 
 
 class _Slot:
@@ -184,7 +195,7 @@ class FrontKeeper:
         slot = self._slots.get(name)
         if slot and self._child:
             keep = [held.reference.manifest_sha256 for held in (slot.wanted, slot.previous) if held]
-            self._child.send({"type": "unload", "slot": name, "keep": keep})
+            self._child.send(as_frame(Unload(name, tuple(keep))))
 
     def health_news(self, name: str) -> dict[str, object] | None:
         """The updater's message on how the slot's release does; None where nothing is wanted there."""
@@ -229,7 +240,7 @@ class FrontKeeper:
 
     async def _converse(self, child: Child) -> None:
         self._child = child
-        child.send(self._setting.configure(with_sources=True))
+        child.send(as_frame(self._setting.configure(with_sources=True)))
         for name in self._slots:
             self._load(name)
         while True:
@@ -245,7 +256,7 @@ class FrontKeeper:
                     self._note_serving(message)
                 case LoadFailed():
                     self._note_failure(message)
-                case Noted():
+                case Notice():
                     self._note_event(message.name, message.detail)
 
     def _patience_s(self) -> float | None:
@@ -256,7 +267,7 @@ class FrontKeeper:
 
     async def _store(self, message: Answers, child: Child) -> None:
         await self._recorder.store(message.items)
-        child.send({"type": "stored", "answer_ids": [answer.answer_id for answer in message.items]})
+        child.send(as_frame(Stored(tuple(answer.answer_id for answer in message.items))))
 
     def _load(self, name: str) -> None:
         """Have the front load what is wanted; without a front the next one will."""
@@ -275,7 +286,7 @@ class FrontKeeper:
             self._note_failure(LoadFailed(name, slot.wanted.reference, str(error)))
             return
         slot.is_loading = True
-        self._child.send({"type": "load", "slot": name, **opened})
+        self._child.send(as_frame(Load(name, slot.wanted, opened.store, opened.content_keys)))
 
     def _note_serving(self, message: Serving) -> None:
         slot = self._slots.setdefault(message.slot, _Slot())
@@ -291,8 +302,9 @@ class FrontKeeper:
         if message.reference.manifest_sha256 != slot.digest:
             return
         slot.is_loading = False
-        slot.answer(message.reason or "the release can't be loaded")
-        self._note_event("load-failed", f"{message.reference.release} {message.reference.version}: {message.reason}")
+        reason = message.reason[:MAX_REASON] or "the release can't be loaded"
+        slot.answer(reason)
+        self._note_event("load-failed", f"{message.reference.release} {message.reference.version}: {reason}")
         asyncio.get_running_loop().call_later(slot.retry.next_s(), self._retry, message.slot, slot.digest)
 
     def _retry(self, name: str, digest: str) -> None:

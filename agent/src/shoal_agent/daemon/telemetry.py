@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from shoal_wire.histogram import Histogram
 from shoal_wire.messages import ReleaseReference, Telemetry
 
-from shoal_agent.daemon.protocol import Health
+from shoal_agent.front_messages import Health
 
 Counted = tuple[ReleaseReference, Health]
 

@@ -20,7 +20,6 @@ from shoal_agent.daemon.protocol import (
     BaselineQuestion,
     CheckQuestion,
     Done,
-    Noted,
     Progress,
     ProtocolBroken,
     Settled,
@@ -31,6 +30,7 @@ from shoal_agent.daemon.protocol import (
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.serving import FrontKeeper
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
+from shoal_agent.front_messages import Notice
 from shoal_agent.slots import HeldRelease
 
 TRY_LATER = 75
@@ -105,8 +105,9 @@ class UpdaterKeeper:
 
     def want_keys(self) -> None:
         """A signature's key isn't known: look for newer ones, but not at anybody's pace."""
-        self._wants_keys = True
-        self._wake.set()
+        if not self._wants_keys:
+            self._wants_keys = True
+            self._wake.set()
 
     def found_keys(self) -> None:
         """The keys are known."""
@@ -174,7 +175,7 @@ class UpdaterKeeper:
         match message:
             case Progress():
                 self._holder.reload()
-            case Noted():
+            case Notice():
                 self._note(message.name, message.detail)
             case BaselineQuestion():
                 child.send(self._front.baseline(message.release))

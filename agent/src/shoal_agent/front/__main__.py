@@ -11,7 +11,7 @@ from typing import TypeVar
 from shoal_worker.channel import Channel, ChannelClosed
 from shoal_worker.process import die_with_parent, disable_core_dumps
 
-from shoal_agent.front import messages
+from shoal_agent import front_messages as messages
 from shoal_agent.front.checking import run_golden_cases
 from shoal_agent.front.loading import LoadFailure, Stored, load_manifest, load_models
 from shoal_agent.front.serving import ServingFront

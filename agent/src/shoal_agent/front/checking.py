@@ -7,10 +7,10 @@ A niced front of its own runs them from raw bytes through the same pipeline as l
 from shoal_wire.manifest import GoldenCase, Manifest
 
 from shoal_agent.front.loading import LoadFailure, Stored, unseal
-from shoal_agent.front.messages import CaseResult, Verdict
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import compare
 from shoal_agent.front.serving_model import ModelFailed, ServingModel
+from shoal_agent.front_messages import CaseResult, Verdict
 
 
 def run_golden_cases(stored: Stored, manifest: Manifest, models: dict[str, ServingModel]) -> Verdict:

@@ -12,7 +12,7 @@ from pathlib import Path
 from shoal_wire.messages import Answer, ReleaseReference
 from shoal_worker.channel import Channel, ChannelTimeout
 
-from shoal_agent.front import messages
+from shoal_agent import front_messages as messages
 from shoal_agent.front.folder_source import FolderSource
 from shoal_agent.front.loading import LoadFailure, Stored, load_manifest, load_models
 from shoal_agent.front.serving_model import ServingModel

@@ -89,7 +89,7 @@ class FleetHttp:
         try:
             response = self._pool.request("GET", url, headers=headers, preload_content=False, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise TryLater(f"{url}: {error}") from error
+            raise TryLater(f"{url}: {_describe(error)}") from error
         try:
             length = response.headers.get("Content-Length", "")
             yield Answer(
@@ -113,7 +113,7 @@ class FleetHttp:
                     raise TryLater(f"{url}: slower than {MINIMUM_BYTES_S} bytes/s over {WINDOW_S:.0f} s")
                 yield piece
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise TryLater(f"{url}: {error}") from error
+            raise TryLater(f"{url}: {_describe(error)}") from error
 
 
 def _make_context(credentials: Credentials) -> ssl.SSLContext:
@@ -125,3 +125,8 @@ def _make_context(credentials: Credentials) -> ssl.SSLContext:
         raise BrokenInstallation(f"can't read authority, certificate and key for TLS from {files}: {error}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
+
+
+def _describe(error: Exception) -> str:
+    """Of a broken connection urllib3 gives a text and the cause in a tuple; the cause says it all."""
+    return str(error.args[-1]) if isinstance(error, urllib3.exceptions.ProtocolError) else str(error)

@@ -99,7 +99,8 @@ def _advance(journal: Journal, tools: Tools) -> Journal:
     except OSError as error:  # the disk: for whoever reads why there were too many starts
         tools.save(replace(_newest(journal, tools), reason=_cut(str(error))))
         raise
-    return _move(done, Outcome.DONE, tools, reason=done.reason)
+    has_reason = journal.state not in SUPERSEDABLE  # before the switch it only tells why there was a delay
+    return _move(done, Outcome.DONE, tools, reason=done.reason if has_reason else "")
 
 
 def _put_off(journal: Journal, tools: Tools, error: TryLater) -> Journal:

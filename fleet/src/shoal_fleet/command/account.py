@@ -14,21 +14,28 @@ from shoal_wire.encoding import decode_struct
 from shoal_wire.errors import Malformed
 
 from shoal_fleet.command.errors import UsageError
+from shoal_fleet.command.private_files import make_private_folder, write_private
+
+Url = Annotated[str, Meta(pattern=r"^https://[^\s/@?#]+\Z", max_length=300)]
+"""Address of an operators' listener: neither path nor password."""
+Token = Annotated[str, Meta(pattern=r"^[!-~]{1,200}\Z")]
+"""An API token: what a header may hold, without white space."""
 
 
 class Login(msgspec.Struct, frozen=True):
     """Content of the login file."""
 
-    url: Annotated[str, Meta(pattern=r"^https://[^\s/]+\Z")]
-    token: str
+    url: Url
+    token: Token
     authority: str
-    """Certificate in PEM."""
+    """The one certificate that is trusted, in PEM."""
 
 
 def login_file() -> Path:
     """Where the login is kept."""
-    if "SHOAL_LOGIN" in os.environ:
-        return Path(os.environ["SHOAL_LOGIN"])
+    named = os.environ.get("SHOAL_LOGIN")
+    if named:
+        return Path(named)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "shoal" / "login.json"
 
 
@@ -36,13 +43,15 @@ def load_login() -> Login:
     """The login of this user.
 
     Raises:
-        UsageError: there is none yet, or the file is damaged.
+        UsageError: there is none yet, or the file can't be read or is damaged.
     """
     path = login_file()
     try:
         return decode_struct(path.read_bytes(), Login, what=str(path))
     except FileNotFoundError:
         raise UsageError(f"{path} is not there: run `shoal login URL` first") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     except Malformed as error:
         raise UsageError(f"{error}; run `shoal login URL` again") from None
 
@@ -50,10 +59,6 @@ def load_login() -> Login:
 def save_login(login: Login) -> Path:
     """Keep it for this user; returns the file."""
     path = login_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(login))
-    temporary.replace(path)
+    make_private_folder(path.parent)
+    write_private(path, msgspec.json.encode(login))
     return path

@@ -1,12 +1,17 @@
 """What can an operator type after `shoal`?"""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+
+from shoal_wire.errors import WireError
 
 from shoal_fleet.command import device, keys, login, release, rollout
 from shoal_fleet.command.demo import command as demo
-from shoal_fleet.command.errors import CommandError
+from shoal_fleet.command.errors import INTERRUPTED, READER_LEFT, CommandError
+from shoal_fleet.command.output import printable
 
 _COMMANDS = (demo, login, keys, device, release, rollout)
 
@@ -16,25 +21,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
+        sys.stdout.flush()
     except CommandError as error:
-        print(f"shoal: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+        return _fail(error, error.exit_code)
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        # What is still to be written would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_LEFT
+    except (WireError, OSError) as error:
+        return _fail(error, CommandError.exit_code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
+
+
+def _fail(error: Exception, exit_code: int) -> int:
+    print(f"shoal: {printable(str(error))}", file=sys.stderr)
+    return exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="shoal",
         description="Run and update models on a fleet of edge boards.",
-        epilog="exit codes: 0 done · 1 refused or failed · 2 wrong use · 3 server not reached · 4 no such thing\n"
-        "example: shoal demo --once",
+        epilog="exit codes:\n  0  done\n  1  refused or failed\n  2  wrong use\n  3  server not reached: try again\n"
+        "  4  no such thing\n\nexample:\n  shoal demo --once",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"shoal {version('shoal-fleet')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
         module.add_parser(commands)

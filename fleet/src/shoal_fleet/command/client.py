@@ -8,22 +8,28 @@ import httpx
 import msgspec
 
 from shoal_fleet.command.account import Login, load_login
-from shoal_fleet.command.errors import CommandError, NotFound, Unreachable
+from shoal_fleet.command.errors import CommandError, NotFound, Unreachable, UsageError
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+_KINDS: dict[int, type[CommandError]] = {404: NotFound, 502: Unreachable, 503: Unreachable, 504: Unreachable}
+_NEXT_STEPS = {401: "log in with a token that counts: `shoal login URL`"}
 
 
 class Client:
-    """A connection to the fleet of one login. Use as a context manager."""
+    """A connection to the fleet of one login, by default this user's. Use as a context manager.
 
-    def __init__(self, login: Login | None = None) -> None:
+    Threads may share it.
+    """
+
+    def __init__(self, login: Login | None = None, *, transport: httpx.BaseTransport | None = None) -> None:
         self.login = login or load_login()
         self._http = httpx.Client(
             base_url=self.login.url,
-            verify=ssl.create_default_context(cadata=self.login.authority),
+            verify=_trust_alone(self.login.authority),
             headers={"Authorization": f"Bearer {self.login.token}"},
             timeout=_TIMEOUT,
             trust_env=False,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:
@@ -38,15 +44,15 @@ class Client:
         Raises:
             Unreachable, NotFound, CommandError: with the server's own sentence.
         """
-        return self._ask("GET", path, params=query).json()
+        return self._parse(self._ask("GET", path, params=query))
 
     def post(self, path: str, body: object) -> Any:
         """Parsed JSON of a POST. Raises as `get`."""
         content = msgspec.json.encode(body)
-        return self._ask("POST", path, content=content, headers={"Content-Type": "application/json"}).json()
+        return self._parse(self._ask("POST", path, content=content, headers={"Content-Type": "application/json"}))
 
     def exists(self, path: str) -> bool:
-        """Whether a HEAD finds it."""
+        """Whether a HEAD finds it. Raises as `get`."""
         try:
             self._ask("HEAD", path)
         except NotFound:
@@ -54,24 +60,54 @@ class Client:
         return True
 
     def put(self, path: str, parts: Iterator[bytes], *, size_bytes: int) -> None:
-        """Upload `size_bytes` bytes in parts. Raises as `get`."""
+        """Upload `size_bytes` bytes in parts. Raises as `get`, and what `parts` raises."""
         self._ask("PUT", path, content=parts, headers={"Content-Length": str(size_bytes)})
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             reply = self._http.request(method, path, **options)
-        except httpx.HTTPError as error:
-            raise Unreachable(
-                f"{self.login.url}: no answer ({error or type(error).__name__}); is it running?"
-            ) from None
+        except httpx.RequestError as error:
+            raise explain(error, url=self.login.url) from None
         if reply.is_success:
             return reply
-        message = f"{method} {path}: {_reason(reply)}"
-        raise NotFound(message) if reply.status_code == 404 else CommandError(message)
+        message = "; ".join(filter(None, (_reason(reply), _NEXT_STEPS.get(reply.status_code))))
+        raise _KINDS.get(reply.status_code, CommandError)(message)
+
+    def _parse(self, reply: httpx.Response) -> Any:
+        try:
+            return msgspec.json.decode(reply.content)
+        except msgspec.DecodeError:
+            raise CommandError(f"{reply.request.url}: expected JSON: is it a Shoal fleet that answers there?") from None
+
+
+def explain(error: httpx.RequestError, *, url: str) -> CommandError:
+    """Why no answer came: a server that isn't there, or one that isn't the right one."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return CommandError(
+                f"{url}: not the server that was logged in to ({cause.verify_message}); nothing was sent. If the fleet "
+                "was made anew: `shoal login URL`"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return Unreachable(f"{url}: no answer ({str(error) or type(error).__name__}); is it running?")
+
+
+def _trust_alone(authority: str) -> ssl.SSLContext:
+    """TLS that trusts this certificate and none of the system's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(cadata=authority)
+    except (ssl.SSLError, ValueError):
+        raise UsageError("the login file holds no certificate in PEM: run `shoal login URL` again") from None
+    return context
 
 
 def _reason(reply: httpx.Response) -> str:
+    """The server's own sentence, or what can be said without it."""
     try:
-        return str(reply.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server answered {reply.status_code} {reply.reason_phrase}"
+        return str(msgspec.json.decode(reply.content)["error"]["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        asked = f"{reply.request.method} {reply.request.url}"
+        return f"{asked}: the server answered {reply.status_code} {reply.reason_phrase}".rstrip()

@@ -1,76 +1,120 @@
 """Which devices are there, how does a new one come in, and how is one shut out? `shoal device …`"""
 
 import argparse
+import sys
 from urllib.parse import quote
 
 from shoal_fleet.command.client import Client
-from shoal_fleet.command.errors import CommandError
-from shoal_fleet.command.output import print_result, print_table, when
+from shoal_fleet.command.errors import UsageError
+from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, when
+from shoal_fleet.command.parsers import add_command, add_group
+from shoal_fleet.command.views import Device, EnrolmentToken, parse
 
-_COLUMNS = {"name": "NAME", "id": "ID", "profile": "PROFILE", "agent": "AGENT", "state": "STATE", "seen": "LAST SEEN"}
+_COLUMNS: Columns[Device] = {
+    "NAME": lambda device: device.name,
+    "ID": lambda device: device.id,
+    "PROFILE": lambda device: device.profile,
+    "STATE": lambda device: _state(device),
+    "RUNS": lambda device: _runs(device),
+    "LAST SEEN (UTC)": lambda device: when(device.last_seen),
+}
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `shoal device`."""
-    device = commands.add_parser("device", help="the boards of the fleet", description="The boards of the fleet.")
-    actions = device.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="all devices", epilog="example: shoal device list --json")
-    listing.set_defaults(run=_list)
-    show = actions.add_parser("show", help="one device", epilog="example: shoal device show yard-3")
-    show.set_defaults(run=_show)
-    token = actions.add_parser(
+    actions = add_group(commands, "device", summary="the boards of the fleet", example="shoal device list")
+    add_command(
+        actions,
+        "list",
+        summary="all devices",
+        description="All devices, revoked ones last.",
+        example="shoal device list --json",
+        run=_list,
+    )
+    show = add_command(
+        actions,
+        "show",
+        summary="one device",
+        description="One device; with --json the document that it last signed, too.",
+        example="shoal device show yard-3",
+        run=_show,
+    )
+    token = add_command(
+        actions,
         "token",
-        help="make a one-time enrolment token",
-        description="Make a token with which one new board enrols: `shoal-agent enrol TOKEN` on the board.",
-        epilog="example: shoal device token --name yard-3 --valid-for 3600",
+        summary="make a one-time enrolment token",
+        description="Make a token with which one new board enrols. On the board: shoal-agent enrol TOKEN",
+        example="shoal device token --name yard-3 --valid-for 3600",
+        run=_token,
     )
     token.add_argument("--name", required=True, help="label of the new device; it may change later")
     token.add_argument("--valid-for", type=int, default=3600, metavar="SECONDS", help="default: one hour")
-    token.set_defaults(run=_token)
-    revoke = actions.add_parser(
+    revoke = add_command(
+        actions,
         "revoke",
-        help="shut a device out for good",
+        summary="shut a device out for good",
         description="Shut a device out: its certificate is revoked and its open connection is cut off.",
-        epilog="example: shoal device revoke yard-3 --yes",
+        example="shoal device revoke yard-3 --yes",
+        run=_revoke,
     )
     revoke.add_argument("--yes", action="store_true", help="do it; without this the command only says what it would do")
-    revoke.set_defaults(run=_revoke)
     for parser in (show, revoke):
         parser.add_argument("device", help="id or name")
-    for parser in (listing, show, token, revoke):
-        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _list(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        rows = client.get("/api/v1/devices")
-    if not arguments.json:
-        for row in rows:
-            row["agent"] = row["agent_version"]
-            row["state"] = "revoked" if row["revoked_at"] else "online" if row["online"] else "offline"
-            row["seen"] = when(row["last_seen"])
-    print_table(rows, _COLUMNS, as_json=arguments.json, empty="no devices yet: `shoal device token --name NAME`")
+        shown = client.get("/api/v1/devices")
+    rows = parse(shown, list[Device], what="devices")
+    print_table(shown, rows, _COLUMNS, as_json=arguments.json, empty="no devices yet: `shoal device token --name NAME`")
 
 
 def _show(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        device = client.get(f"/api/v1/devices/{quote(arguments.device, safe='')}")
-    lines = [f"{key}: {value}" for key, value in device.items()]
-    print_result(device, as_json=arguments.json, text="\n".join(lines))
+        shown = client.get(_path(arguments.device))
+    device = parse(shown, Device, what="device")
+    update = device.reported.update if device.reported else None
+    pairs = {
+        "name": device.name,
+        "id": device.id,
+        "profile": device.profile,
+        "agent": device.agent_version,
+        "state": _state(device),
+        "enrolled": when(device.enrolled_at),
+        "last seen": when(device.last_seen),
+        "runs": _runs(device),
+        "update": update and f"{update.state} ({update.target.release} {update.target.version})",
+        "reason": update and update.reason,
+    }
+    print_result(shown, as_json=arguments.json, text=listing(pairs))
 
 
 def _token(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        body = {"name": arguments.name, "ttl_s": arguments.valid_for}
-        made = client.post("/api/v1/enrolment-tokens", body)
-    print_result(made, as_json=arguments.json, text=made["token"])
+        shown = client.post("/api/v1/enrolment-tokens", {"name": arguments.name, "ttl_s": arguments.valid_for})
+    made = parse(shown, EnrolmentToken, what="enrolment token")
+    print(f"good for one board until {when(made.expires_at)} UTC; there: shoal-agent enrol TOKEN", file=sys.stderr)
+    print_result(shown, as_json=arguments.json, text=made.token)
 
 
 def _revoke(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        path = f"/api/v1/devices/{quote(arguments.device, safe='')}"
-        device = client.get(path)
+        device = parse(client.get(_path(arguments.device)), Device, what="device")
+        label = printable(f"{device.name} ({device.id})")
         if not arguments.yes:
-            raise CommandError(f"{device['name']} ({device['id']}) would be shut out for good; add --yes to do it")
-        device = client.post(f"{path}/revoke", {})
-    print_result(device, as_json=arguments.json, text=f"{device['name']} ({device['id']}) is revoked")
+            raise UsageError(f"{label} would be shut out for good; add --yes to do it")
+        shown = client.post(f"{_path(device.id)}/revoke", {})
+    print_result(shown, as_json=arguments.json, text=f"{label} is revoked")
+
+
+def _path(device: str) -> str:
+    return f"/api/v1/devices/{quote(device, safe='')}"
+
+
+def _state(device: Device) -> str:
+    return "revoked" if device.revoked_at is not None else "online" if device.online else "offline"
+
+
+def _runs(device: Device) -> str:
+    slots = device.reported.slots if device.reported else ()
+    return ", ".join(f"{slot.release} {slot.current.version}" for slot in slots if slot.current)

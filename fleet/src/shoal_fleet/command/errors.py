@@ -6,6 +6,11 @@ CommandError      1  refused or failed; the message says what to do next
 └── NotFound      4  no such device, release or rollout
 """
 
+INTERRUPTED = 130
+"""Ended by Ctrl-C (128 + SIGINT)."""
+READER_LEFT = 141
+"""Nobody reads standard output any more (128 + SIGPIPE)."""
+
 
 class CommandError(Exception):
     """Refused or failed."""

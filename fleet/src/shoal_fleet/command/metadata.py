@@ -42,38 +42,10 @@ def first_targets(signer: CryptoSigner, fleet: FleetKeys, *, now: datetime) -> t
     """Targets metadata, version 1, and its only target: the key that signs assignments."""
     keys = encode(AssignmentKeys(keys=(fleet.assignment,)))
     content = Targets(expires=_expiry(now, TARGETS_LIFETIME))
-    content.targets[ASSIGNMENT_KEYS_PATH] = TargetFile.from_data(ASSIGNMENT_KEYS_PATH, keys, ["sha256"])
+    content.targets[ASSIGNMENT_KEYS_PATH] = _describe(ASSIGNMENT_KEYS_PATH, keys)
     metadata = Metadata(content)
     metadata.sign(signer)
     return metadata.to_bytes(), keys
-
-
-def next_targets(
-    current: bytes, last_signed: bytes | None, signer: CryptoSigner, *, path: str, manifest: bytes, now: datetime
-) -> tuple[bytes, int]:
-    """Targets metadata with one more release, and its version.
-
-    Raises:
-        CommandError: `current` isn't this publisher's, or is older than what it signed last, or has another release at
-            `path`.
-    """
-    metadata = _verified(current, signer, what="the fleet's targets metadata", kind=Targets)
-    if last_signed is not None:
-        last = _verified(last_signed, signer, what="the last targets metadata signed here", kind=Targets).signed.version
-        if metadata.signed.version < last:
-            raise CommandError(
-                f"the fleet offers targets version {metadata.signed.version}, but version {last} was signed here "
-                "before: it was restored from an old copy or taken over; nothing was signed"
-            )
-    entry = TargetFile.from_data(path, manifest, ["sha256"])
-    present = metadata.signed.targets.get(path)
-    if present is not None and present != entry:
-        raise CommandError(f"{path} was released before with other content: a release never changes, raise its version")
-    metadata.signed.targets[path] = entry
-    metadata.signed.version += 1
-    metadata.signed.expires = _expiry(now, TARGETS_LIFETIME)
-    metadata.sign(signer)
-    return metadata.to_bytes(), metadata.signed.version
 
 
 def check_root(root: bytes, signer: CryptoSigner) -> None:
@@ -85,17 +57,69 @@ def check_root(root: bytes, signer: CryptoSigner) -> None:
     _verified(root, signer, what="the root metadata that the fleet trusts", kind=Root)
 
 
+def verify_current(current: bytes, last_signed: bytes | None, signer: CryptoSigner) -> Metadata[Targets]:
+    """The targets metadata that the fleet offers as the present one, to be built upon.
+
+    A version above the last one known here is accepted: the fleet's answer may have been lost, or this folder be a
+    copy of an earlier day.
+
+    Raises:
+        CommandError: it isn't this publisher's, or is older than the last one signed, or another of the same number.
+    """
+    offered = _verified(current, signer, what="the fleet's targets metadata", kind=Targets)
+    if last_signed is None:
+        return offered
+    last = _verified(last_signed, signer, what="the last targets metadata signed here", kind=Targets).signed.version
+    version = offered.signed.version
+    if version < last or (version == last and current != last_signed):
+        which = f"version {version}" if version < last else f"another version {version}"
+        raise CommandError(
+            f"the fleet offers {which} of the targets metadata, but version {last} was signed here before: the fleet "
+            "was restored from an old copy or taken over; nothing was signed"
+        )
+    return offered
+
+
+def lists(current: Metadata[Targets], path: str, manifest: bytes) -> bool:
+    """Whether that very manifest was released before.
+
+    Raises:
+        CommandError: another one was released at that path.
+    """
+    present = current.signed.targets.get(path)
+    if present is None:
+        return False
+    if present != _describe(path, manifest):
+        raise CommandError(f"{path} was released before with other content: a release never changes, raise its version")
+    return True
+
+
+def add_release(
+    current: Metadata[Targets], signer: CryptoSigner, *, path: str, manifest: bytes, now: datetime
+) -> tuple[bytes, int]:
+    """The next version of the targets metadata, with one more release, and its number. Changes `current`."""
+    current.signed.targets[path] = _describe(path, manifest)
+    current.signed.version += 1
+    current.signed.expires = _expiry(now, TARGETS_LIFETIME)
+    current.sign(signer)
+    return current.to_bytes(), current.signed.version
+
+
 def _verified(raw: bytes, signer: CryptoSigner, *, what: str, kind: type[_Signed]) -> Metadata[_Signed]:
     try:
         metadata: Metadata[_Signed] = Metadata.from_bytes(raw)
         if not isinstance(metadata.signed, kind):
             raise CommandError(f"{what}: expected the role {kind.type}, found {metadata.signed.type}")
         signer.public_key.verify_signature(metadata.signatures[signer.public_key.keyid], metadata.signed_bytes)
-    except DeserializationError as error:
+    except (DeserializationError, RecursionError) as error:
         raise CommandError(f"{what}: not readable as TUF metadata: {error}") from None
     except (KeyError, UnverifiedSignatureError):
         raise CommandError(f"{what}: not signed by this publisher's key (another publisher's folder?)") from None
     return metadata
+
+
+def _describe(path: str, content: bytes) -> TargetFile:
+    return TargetFile.from_data(path, content, ["sha256"])
 
 
 def _online_key(text: str) -> SSlibKey:

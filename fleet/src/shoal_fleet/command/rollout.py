@@ -3,102 +3,200 @@
 import argparse
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
 
 from shoal_fleet.command.client import Client
-from shoal_fleet.command.errors import CommandError
-from shoal_fleet.command.output import print_result, table
+from shoal_fleet.command.errors import CommandError, Unreachable
+from shoal_fleet.command.output import Columns, print_result, print_table, printable, table, when
+from shoal_fleet.command.parsers import add_command, add_group, seconds
+from shoal_fleet.command.views import Attempt, Rollout, RolloutDetail, parse
 
-_COLUMNS = {"name": "DEVICE", "state": "STATE", "update": "STEP", "reason": "REASON"}
+_COLUMNS: Columns[Attempt] = {
+    "DEVICE": lambda attempt: attempt.name,
+    "STATE": lambda attempt: attempt.state,
+    "STEP": lambda attempt: attempt.update,
+    "REASON": lambda attempt: attempt.reason,
+}
+_LIST_COLUMNS: Columns[Rollout] = {
+    "ROLLOUT": lambda rollout: rollout.id,
+    "MODEL": lambda rollout: rollout.release,
+    "RELEASE": lambda rollout: rollout.version,
+    "STATE": lambda rollout: rollout.state,
+    "DEVICES": lambda rollout: ", ".join(f"{count} {state}" for state, count in sorted(rollout.counts.items())),
+    "STARTED (UTC)": lambda rollout: when(rollout.created_at),
+}
 _POLL_S = 0.5
 _ENDED = {"succeeded", "failed", "aborted"}
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `shoal rollout`."""
-    rollout = commands.add_parser("rollout", help="move devices to a release", description="Move devices to a release.")
-    actions = rollout.add_subparsers(dest="action", required=True, metavar="ACTION")
-    start = actions.add_parser(
+    example = "shoal rollout start note-events 2 --device yard-3 --watch"
+    actions = add_group(commands, "rollout", summary="move devices to a release", example=example)
+    start = add_command(
+        actions,
         "start",
-        help="roll a release out",
+        summary="roll a release out",
         description="Roll a release out. A device that does badly on it goes back by itself.",
-        epilog="example: shoal rollout start note-events 2 --device yard-3 --watch",
+        example=example,
+        run=_start,
     )
     start.add_argument("name", help="model")
     start.add_argument("version", type=int, help="release")
-    start.add_argument("--device", action="append", metavar="DEVICE", help="id or name; may be given more than once")
-    start.add_argument("--all", action="store_true", help="all devices that aren't revoked")
+    devices = start.add_mutually_exclusive_group(required=True)
+    devices.add_argument("--device", action="append", metavar="DEVICE", help="id or name; may be given more than once")
+    devices.add_argument("--all", action="store_true", help="all devices that aren't revoked")
     start.add_argument("--watch", action="store_true", help="stay until it has ended")
-    start.set_defaults(run=_start)
-    watch = actions.add_parser("watch", help="follow a rollout", epilog="example: shoal rollout watch 12")
-    watch.set_defaults(run=_watch)
-    abort = actions.add_parser(
-        "abort",
-        help="stop a rollout",
-        description="Stop a rollout: devices that haven't finished are told to keep what they run.",
-        epilog="example: shoal rollout abort 12",
+    add_command(
+        actions,
+        "list",
+        summary="the newest rollouts",
+        description="The newest rollouts, newest first.",
+        example="shoal rollout list --json",
+        run=_list,
     )
-    abort.set_defaults(run=_abort)
-    for parser in (watch, abort):
+    show = add_command(
+        actions,
+        "show",
+        summary="one rollout, device by device",
+        description="One rollout, device by device.",
+        example="shoal rollout show 12",
+        run=_show,
+    )
+    watch = add_command(
+        actions,
+        "watch",
+        summary="follow a rollout until it has ended",
+        description="Follow a rollout until it has ended. The exit code is 0 only if it has succeeded.",
+        example="shoal rollout watch 12 --timeout 600",
+        run=_watch,
+    )
+    abort = add_command(
+        actions,
+        "abort",
+        summary="stop a rollout",
+        description="Stop a rollout: devices that haven't finished are told to keep what they ran before.",
+        example="shoal rollout abort 12",
+        run=_abort,
+    )
+    for parser in (show, watch, abort):
         parser.add_argument("id", type=int, help="number of the rollout")
     for parser in (start, watch):
         parser.add_argument(
-            "--timeout", type=float, default=3600.0, metavar="SECONDS", help="watch no longer than this"
+            "--timeout", type=seconds, default=3600.0, metavar="SECONDS", help="watch no longer than this (an hour)"
         )
-    for parser in (start, watch, abort):
-        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _start(arguments: argparse.Namespace) -> None:
-    if bool(arguments.device) == arguments.all:
-        raise CommandError("say which devices: --device NAME (may be given more than once), or --all")
+    body = {
+        "release": arguments.name,
+        "version": arguments.version,
+        "devices": ["all"] if arguments.all else arguments.device,
+    }
     with Client() as client:
-        devices = ["all"] if arguments.all else arguments.device
-        body = {"release": arguments.name, "version": arguments.version, "devices": devices}
-        rollout = client.post("/api/v1/rollouts", body)
+        shown = client.post("/api/v1/rollouts", body)
+        rollout = parse(shown, RolloutDetail, what="rollout")
         if arguments.watch:
-            _follow(client, rollout["id"], arguments)
+            _follow(client, rollout, timeout_s=arguments.timeout, as_json=arguments.json)
             return
-    print_result(rollout, as_json=arguments.json, text=f"rollout {rollout['id']} is running")
+    print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {rollout.state}")
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.get("/api/v1/rollouts")
+    rows = parse(shown, list[Rollout], what="rollouts")
+    empty = "no rollouts yet: `shoal rollout start MODEL RELEASE --all`"
+    print_table(shown, rows, _LIST_COLUMNS, as_json=arguments.json, empty=empty)
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown, rollout = _fetch(client, arguments.id)
+    print_result(shown, as_json=arguments.json, text=_summary(rollout))
 
 
 def _watch(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        _follow(client, arguments.id, arguments)
+        _, rollout = _fetch(client, arguments.id)
+        _follow(client, rollout, timeout_s=arguments.timeout, as_json=arguments.json)
 
 
 def _abort(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        rollout = client.post(f"/api/v1/rollouts/{arguments.id}/abort", {})
-    print_result(rollout, as_json=arguments.json, text=f"rollout {arguments.id} is {rollout['state']}")
+        shown = client.post(f"/api/v1/rollouts/{arguments.id}/abort", {})
+    rollout = parse(shown, RolloutDetail, what="rollout")
+    print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {rollout.state}")
 
 
-def _follow(client: Client, number: int, arguments: argparse.Namespace) -> None:
-    """Show a rollout until it has ended; a failed or aborted one is exit code 1."""
-    deadline = time.monotonic() + arguments.timeout
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=not sys.stderr.isatty()) as live:
-        while True:
-            rollout = client.get(f"/api/v1/rollouts/{number}")
-            if sys.stderr.isatty():
-                live.update(table(_rows(rollout), _COLUMNS))
-            if rollout["state"] in _ENDED:
-                break
-            if time.monotonic() > deadline:
-                raise CommandError(f"rollout {number} hasn't ended after {arguments.timeout:.0f} s; it goes on")
-            time.sleep(_POLL_S)
-    print_result(rollout, as_json=arguments.json, text=_summary(rollout))
-    if rollout["state"] != "succeeded":
-        raise CommandError(f"rollout {number} {rollout['state']}")
+def _fetch(client: Client, number: int) -> tuple[object, RolloutDetail]:
+    shown = client.get(f"/api/v1/rollouts/{number}")
+    return shown, parse(shown, RolloutDetail, what="rollout")
 
 
-def _rows(rollout: dict[str, Any]) -> list[dict[str, Any]]:
-    return list(rollout["devices"])
+def _follow(client: Client, rollout: RolloutDetail, *, timeout_s: float, as_json: bool) -> None:
+    """Show a rollout until it has ended; a failed or aborted one is exit code 1.
+
+    A fleet that restarts meanwhile is waited for.
+    """
+    try:
+        with _progress() as show:
+            shown, ended = _wait_until_ended(client, rollout, show=show, timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        print(f"rollout {rollout.id} goes on; to stop it: shoal rollout abort {rollout.id}", file=sys.stderr)
+        raise
+    print_result(shown, as_json=as_json, text=_summary(ended))
+    if ended.state != "succeeded":
+        raise CommandError(f"rollout {ended.id} has {ended.state}")
 
 
-def _summary(rollout: dict[str, Any]) -> str:
-    lines = [f"rollout {rollout['id']} of {rollout['release']} {rollout['version']}: {rollout['state']}"]
-    lines += [f"  {row['name']}: {row['state']} {row.get('reason') or ''}".rstrip() for row in rollout["devices"]]
-    return "\n".join(lines)
+def _wait_until_ended(
+    client: Client, rollout: RolloutDetail, *, show: Callable[[RolloutDetail], None], timeout_s: float
+) -> tuple[object, RolloutDetail]:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        unreached = None
+        try:
+            shown, rollout = _fetch(client, rollout.id)
+            if rollout.state in _ENDED:
+                return shown, rollout
+            show(rollout)
+        except Unreachable as error:
+            unreached = error
+        if time.monotonic() > deadline:
+            late = f"rollout {rollout.id} hasn't ended after {timeout_s:.0f} s; it goes on"
+            raise unreached or CommandError(late)
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[RolloutDetail], None]]:
+    """On standard error: a table that changes in place, or where that is no terminal a line for each change."""
+    if sys.stderr.isatty():
+        with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+            yield lambda rollout: live.update(table(rollout.devices, _COLUMNS))
+        return
+    said: set[str] = set()
+
+    def say(rollout: RolloutDetail) -> None:
+        for attempt in rollout.devices:
+            line = printable(f"{attempt.name}: {attempt.state} {attempt.update}".rstrip())
+            if line not in said:
+                said.add(line)
+                print(line, file=sys.stderr, flush=True)
+
+    yield say
+
+
+def _summary(rollout: RolloutDetail) -> str:
+    lines = [f"rollout {rollout.id} of {rollout.release} {rollout.version}: {rollout.state}"]
+    for attempt in rollout.devices:
+        state = (
+            attempt.state if attempt.state in _ENDED or not attempt.update else f"{attempt.state} ({attempt.update})"
+        )
+        lines.append(f"  {attempt.name}: {state}" + (f", {attempt.reason}" if attempt.reason else ""))
+    return "\n".join(map(printable, lines))

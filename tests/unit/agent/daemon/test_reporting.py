@@ -3,9 +3,9 @@
 import hashlib
 from pathlib import Path
 
-from shoal_agent.daemon.protocol import Serving
 from shoal_agent.daemon.reporting import Origin, ReportState, Running, compose, load_report_state
 from shoal_agent.files import DiskFiles
+from shoal_agent.front_messages import Serving
 from shoal_agent.slots import HeldRelease, Journal, Slot, Slots
 from shoal_wire.encoding import encode
 from shoal_wire.grant import Grant

@@ -4,8 +4,8 @@ import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
-from shoal_agent.daemon.protocol import Health
 from shoal_agent.daemon.telemetry import Counts, subtract
+from shoal_agent.front_messages import Health
 from shoal_wire.histogram import Sketch
 from shoal_wire.messages import ReleaseReference
 

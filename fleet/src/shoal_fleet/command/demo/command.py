@@ -1,115 +1,194 @@
 """How is the demo started, and how does it say what it showed?"""
 
 import argparse
+import contextlib
+import os
+import shlex
+import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from types import FrameType
+from typing import NoReturn, TypeVar
 
 import msgspec
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+from shoal_wire.errors import WireError
 from shoal_wire.update import UpdateState
 
 from shoal_fleet.command.demo import steps
 from shoal_fleet.command.demo.evidence import Shown
 from shoal_fleet.command.demo.live_table import LiveTable
-from shoal_fleet.command.demo.programs import Programs
-from shoal_fleet.command.demo.sounds import Sounds
+from shoal_fleet.command.demo.programs import Programs, command
 from shoal_fleet.command.demo.stage import Scene, Stage
 from shoal_fleet.command.errors import CommandError
+from shoal_fleet.command.output import printable
+from shoal_fleet.command.parsers import add_command
 
 _Rest = TypeVar("_Rest")
+_CHECK_S = 1.0
+
+_TITLES = {
+    "start": "The fleet starts, with its broker",
+    "enrol": "A board enrols with a one-time token",
+    "model": "A real model is fetched, and four releases are built",
+    "release-1": "Release 1: the first install",
+    "release-2": "Release 2: better, with the same weights",
+    "release-3": "Release 3: right but too slow, so the board goes back",
+    "release-4": "Release 4: damaged weights, so the board refuses it",
+    "answers": "Every sound has exactly one answer",
+}
+"""The steps in their order, as people read them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `shoal demo`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "demo",
-        help="fleet, board and four releases of a real model on this machine",
-        description="Start a fleet and a board on this machine and roll four releases of a real model out: "
-        "two good ones, one that is too slow and one that is damaged. The board takes the bad ones back by itself.",
-        epilog="example: shoal demo --once --json",
+        summary="fleet, board and four releases of a real model on this machine",
+        description="Start a fleet and a board on this machine and roll four releases of a real model out: two good\n"
+        "ones, one that is too slow and one that is damaged. The board takes the bad ones back by itself.\n"
+        "It takes two minutes at most, then stays up until Ctrl-C. It listens on loopback only.",
+        example="shoal demo --once --json",
+        run=_run,
     )
     parser.add_argument(
         "--state", type=Path, default=Path(".demo"), help="folder for everything (default: %(default)s)"
     )
     parser.add_argument("--once", action="store_true", help="end after the last step; exit code 0 if all of them held")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each step")
-    parser.set_defaults(run=_run)
 
 
 class _Reporter:
     """Prints steps as they are shown, and remembers whether all of them held."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, console: Console, live: LiveTable | None, *, as_json: bool) -> None:
+        self.console = console
+        self.live = live
         self.as_json = as_json
         self.failed: list[str] = []
-        self.console = Console(stderr=as_json)
 
-    def show(self, step: str, shown: Shown) -> None:
+    def take(self, step: str, act: Callable[[], tuple[Shown, _Rest]]) -> _Rest:
+        """Take a step and print what it showed.
+
+        Raises:
+            CommandError: it couldn't be taken to its end; that was printed as well.
+        """
+        if self.live is not None:
+            self.live.show_step(_TITLES[step])
+        started = time.monotonic()
+        try:
+            shown, rest = act()
+        except (CommandError, WireError) as error:
+            self._print(step, Shown(ok=False, evidence={"error": str(error)}, words=()), since=started)
+            raise
+        self._print(step, shown, since=started)
+        return rest
+
+    def _print(self, step: str, shown: Shown, *, since: float) -> None:
+        seconds = round(time.monotonic() - since, 1)
         if not shown.ok:
             self.failed.append(step)
         if self.as_json:
-            line = {"step": step, "ok": shown.ok, "evidence": shown.evidence}
+            line = {"step": step, "ok": shown.ok, "evidence": {**shown.evidence, "seconds": seconds}}
             print(msgspec.json.encode(line).decode(), flush=True)
             return
-        mark = "[green]✔[/]" if shown.ok else "[red]✘[/]"
-        seconds = f" [dim]{shown.evidence['seconds']} s[/]" if "seconds" in shown.evidence else ""
-        self.console.print(f"{mark} [bold]{step}[/]{seconds}", highlight=False)
-        self.console.print(f"    {shown.words}", highlight=False, markup=False)
+        mark = ("✔ ", "green") if shown.ok else ("✘ ", "red")
+        self.console.print(Text.assemble(mark, (_TITLES[step], "bold"), (f"  {seconds} s", "dim")))
+        for words in shown.words:
+            self.console.print(Padding(Text(printable(words)), (0, 0, 0, 2)))
         if not shown.ok:
-            self.console.print_json(data=shown.evidence)
-
-    def show_and_return(self, step: str, shown: tuple[Shown, _Rest]) -> _Rest:
-        self.show(step, shown[0])
-        return shown[1]
+            self.console.print_json(msgspec.json.encode(shown.evidence).decode())
 
 
 def _run(arguments: argparse.Namespace) -> None:
     stage = Stage(arguments.state)
-    stage.clear()
-    reporter = _Reporter(as_json=arguments.json)
-    with Programs(stage.folder, {"SHOAL_LOGIN": str(stage.login)}) as programs:
-        url = reporter.show_and_return("start", steps.start_fleet(stage, programs))
-        scene = reporter.show_and_return("enrol", steps.enrol(stage, programs))
-        with _table(reporter, scene) as show_played:
-            reporter.show("model", steps.fetch_model(stage, programs))
-            sounds = steps.start_sounds(stage, programs)
-            show_played(sounds)
-            _roll_releases_out(scene, reporter)
-            if arguments.once:
-                reporter.show("answers", steps.account_for_sounds(scene, sounds))
-            else:
-                _stay_up(url, reporter)
+    signal.signal(signal.SIGTERM, _end_in_order)
+    programs = Programs(stage.logs, {"SHOAL_LOGIN": str(stage.login)})
+    # The live table, which is entered last, ends before the programs that it asks.
+    with stage.cleared(), programs, contextlib.ExitStack() as watching:
+        reporter = _open_reporter(watching, as_json=arguments.json)
+        try:
+            _show(stage, programs, reporter, stays=not arguments.once)
+        except CommandError as error:
+            raise CommandError(f"{error}; the programs' logs are in {_short(stage.logs)}") from None
     if reporter.failed:
-        raise CommandError(f"not shown: {', '.join(reporter.failed)}; the programs' logs are in {stage.folder}/logs")
+        raise CommandError(f"not shown: {', '.join(reporter.failed)}; the programs' logs are in {_short(stage.logs)}")
+
+
+def _show(stage: Stage, programs: Programs, reporter: _Reporter, *, stays: bool) -> None:
+    url = reporter.take("start", lambda: steps.start_fleet(stage, programs))
+    scene = reporter.take("enrol", lambda: steps.enrol(stage, programs))
+    if reporter.live is not None:
+        reporter.live.show_board(scene)
+    sounds = reporter.take("model", lambda: steps.fetch_model(stage, programs))
+    if reporter.live is not None:
+        reporter.live.show_played(sounds.placed())
+    _roll_releases_out(scene, reporter)
+    if stays:
+        _stay_up(url, scene, reporter)
+    else:
+        reporter.take("answers", lambda: steps.account_for_sounds(scene, sounds))
 
 
 def _roll_releases_out(scene: Scene, reporter: _Reporter) -> None:
     """Two releases that are good, and two that the board must not keep."""
-    reporter.show("release 1: first install", steps.roll_out(scene, 1, steps.expect_committed)[0])
-    update = steps.roll_out(scene, 2, steps.expect_committed)
-    good = reporter.show_and_return("release 2: better parameters, same weights", update)
-    too_slow = steps.expect_back_to(good, state=UpdateState.FELL_BACK, why="p95")
-    reporter.show("release 3: right but too slow, taken back", steps.roll_out(scene, 3, too_slow)[0])
-    damaged = steps.expect_back_to(good, state=UpdateState.REFUSED, why="golden")
-    reporter.show("release 4: damaged weights, refused", steps.roll_out(scene, 4, damaged)[0])
+    reporter.take("release-1", lambda: steps.commit(scene, 1, fetches_weights=True))
+    good = reporter.take("release-2", lambda: steps.commit(scene, 2, fetches_weights=False))
+    fell_back = UpdateState.FELL_BACK
+    reporter.take("release-3", lambda: steps.take_back(scene, 3, good=good, state=fell_back, why="p95"))
+    refused = UpdateState.REFUSED
+    reporter.take("release-4", lambda: steps.take_back(scene, 4, good=good, state=refused, why="golden"))
 
 
-@contextmanager
-def _table(reporter: _Reporter, scene: Scene) -> Iterator[Callable[[Sounds], None]]:
-    """The live table where somebody watches; gives a function that tells it which sounds are played."""
-    if reporter.as_json or not sys.stdout.isatty():
-        yield lambda _sounds: None
-        return
-    with LiveTable(reporter.console, scene) as live:
-        yield lambda sounds: live.show_played(sounds.placed())
+def _open_reporter(watching: contextlib.ExitStack, *, as_json: bool) -> _Reporter:
+    """With the live table where somebody watches."""
+    console = Console(highlight=False)
+    is_watched = sys.stdout.isatty() and not as_json
+    live = watching.enter_context(LiveTable(console)) if is_watched else None
+    return _Reporter(console, live, as_json=as_json)
 
 
-def _stay_up(url: str, reporter: _Reporter) -> None:
-    reporter.console.print(f"\nstatus page  {url}/status\nAPI          {url}/docs", highlight=False)
-    reporter.console.print("sign in with any user name and the token in the operator's login file", highlight=False)
-    reporter.console.print("Ctrl-C ends everything", highlight=False)
-    threading.Event().wait()
+def _stay_up(url: str, scene: Scene, reporter: _Reporter) -> None:
+    """Say where to look, and wait for Ctrl-C.
+
+    Raises:
+        CommandError: one of the programs ended.
+    """
+    if not reporter.as_json:
+        reporter.console.print(Text(_where_to_look(url, scene.stage)), soft_wrap=True)
+    if reporter.live is not None:
+        reporter.live.show_step("")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            scene.programs.check()
+            time.sleep(_CHECK_S)
+
+
+def _where_to_look(url: str, stage: Stage) -> str:
+    fleet = shlex.quote(_short(Path(command("shoal-fleet"))))
+    shoal = shlex.quote(_short(Path(command("shoal"))))
+    state, login = shlex.quote(_short(stage.fleet)), shlex.quote(_short(stage.login))
+    return f"""
+Everything stays up until Ctrl-C. In a browser:
+  status page  {url}/status
+  API          {url}/docs
+It asks for a name (any) and a password, which is a token. To make one:
+  {fleet} token add me --role read --state {state}
+It will warn that it doesn't know the demo's own certificate authority.
+As an operator, in another terminal:
+  SHOAL_LOGIN={login} {shoal} device list"""
+
+
+def _end_in_order(_number: int, _frame: FrameType | None) -> NoReturn:
+    """SIGTERM ends the demo as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _short(path: Path) -> str:
+    """The path as a user here would type it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

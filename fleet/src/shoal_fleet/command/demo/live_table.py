@@ -1,41 +1,56 @@
-"""What does a person see while the demo runs? A table of the board and a line for each step."""
+"""What does a person see while the demo runs? What it is at, the board in a table, and the last answer."""
 
 import contextlib
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
+from shoal_wire.errors import WireError
 
 from shoal_fleet.command.demo.sounds import Sound
 from shoal_fleet.command.demo.stage import DEVICE, Scene
 from shoal_fleet.command.errors import CommandError
-from shoal_fleet.command.output import table
+from shoal_fleet.command.output import Columns, printable, table
+from shoal_fleet.command.views import Answer, Device, Pace, parse
 
-_COLUMNS = {
-    "name": "DEVICE",
-    "release": "MODEL",
-    "version": "RELEASE",
-    "engine": "ENGINE",
-    "state": "STATE",
-    "answers_per_s": "ANSWERS/S",
-    "p50_ms": "P50 MS",
-    "p95_ms": "P95 MS",
+
+class _Line(NamedTuple):
+    """The board, as the fleet knows it now."""
+
+    release: str
+    engine: str
+    state: str
+    pace: Pace
+
+
+_COLUMNS: Columns[_Line] = {
+    "DEVICE": lambda line: DEVICE,
+    "RELEASE": lambda line: line.release,
+    "ENGINE": lambda line: line.engine,
+    "STATE": lambda line: line.state,
+    "ANSWERS/S": lambda line: _number(line.pace.answers_per_s, digits=1),
+    "P50/P95 MS": lambda line: f"{_number(line.pace.p50_ms)}/{_number(line.pace.p95_ms)}",
 }
 _PERIOD_S = 0.5
 _WINDOW_S = 15
+_SERVING = {"committed": "serving"}
+"""The one state of an update that is said in another word: it is over, and the release serves."""
 
 
 class LiveTable:
-    """Draws the board's line twice a second, in a thread of its own. Use as a context manager."""
+    """Draws below what is printed, twice a second, in a thread of its own. Use as a context manager."""
 
-    def __init__(self, console: Console, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, console: Console) -> None:
+        self._scene: Scene | None = None
         self._sounds: Mapping[str, Sound] = {}
-        self._last: dict[str, Any] | None = None
-        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._last: Answer | None = None
+        self._step: RenderableType = Text("")
+        self._board: tuple[RenderableType, ...] = ()
+        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._draw)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="live-table", daemon=True)
 
@@ -49,32 +64,51 @@ class LiveTable:
         self._thread.join()
         self._live.stop()
 
+    def show_step(self, title: str) -> None:
+        """Say what the demo is at; nothing where the title is empty."""
+        self._step = Spinner("dots", Text(title)) if title else Text("")
+
+    def show_board(self, scene: Scene) -> None:
+        """Show the board from now on."""
+        self._scene = scene
+
     def show_played(self, sounds: Mapping[str, Sound]) -> None:
         """The scores to show beside what was heard."""
         self._sounds = sounds
 
+    def _draw(self) -> RenderableType:
+        return Group(self._step, *self._board)
+
     def _work(self) -> None:
         while not self._ended.wait(_PERIOD_S):
-            with contextlib.suppress(CommandError):  # the fleet may be ending: the steps say so
-                self._live.update(Group(table([self._read_line()], _COLUMNS), self._read_last_answer()))
+            if self._scene is not None:
+                with contextlib.suppress(CommandError, WireError):  # the fleet may be ending: the steps say so
+                    self._board = (Text(""), table([_read_line(self._scene)], _COLUMNS), self._read_last(self._scene))
 
-    def _read_line(self) -> dict[str, Any]:
-        client, device = self._scene.client, self._scene.device
-        reported = client.get(f"/api/v1/devices/{device}")["reported"]
-        line: dict[str, Any] = client.get("/api/v1/telemetry", device=device, window_s=_WINDOW_S)[0]
-        line["name"] = DEVICE
-        for slot in reported["slots"] if reported else ():
-            serving = slot["serving"]
-            line |= {"release": slot["release"], "version": serving and serving["version"], "engine": slot["engine"]}
-        if reported and reported["update"]:
-            line["state"] = f"{reported['update']['state']} (release {reported['update']['target']['version']})"
-        return line
-
-    def _read_last_answer(self) -> Text:
-        new = self._scene.answers(after=self._last["id"] if self._last else 0)
+    def _read_last(self, scene: Scene) -> Text:
+        new = scene.answers(after=self._last.id if self._last else 0)
         self._last = new[-1] if new else self._last
         if self._last is None:
-            return Text("no answer yet", style="dim")
-        played = self._sounds.get(self._last["item"])
-        heard = f"{self._last['item']}  heard  {self._last['words']}"
-        return Text(f"{heard}\n{'played ':>{len(self._last['item']) + 9}}{played.played if played else '?'}")
+            return Text("\nno answer yet", style="dim")
+        sound = self._sounds.get(self._last.item)
+        lines = ["", f"last answer, to {self._last.item}", f"  heard   {self._last.words}"]
+        lines.append(f"  played  {sound.played if sound else '?'}")
+        return Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
+
+
+def _read_line(scene: Scene) -> _Line:
+    device = parse(scene.client.get(f"/api/v1/devices/{scene.device}"), Device, what="device")
+    shown = scene.client.get("/api/v1/telemetry", device=scene.device, window_s=_WINDOW_S)
+    pace = next(iter(parse(shown, list[Pace], what="telemetry")), Pace(None, None, None))
+    slot = next(iter(device.reported.slots), None) if device.reported else None
+    update = device.reported.update if device.reported else None
+    return _Line(
+        release=f"{slot.release} {slot.serving.version}" if slot and slot.serving else "",
+        engine=slot.engine if slot else "",
+        state=_SERVING.get(update.state, f"{update.state} ({update.target.version})") if update else "",
+        pace=pace,
+    )
+
+
+def _number(value: float | None, *, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -5,64 +5,58 @@ Ctrl-C reaches the demo only, which ends them in order.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
 
 from shoal_fleet.command.errors import CommandError, UsageError
 
 _Found = TypeVar("_Found")
 _COMMANDS = Path(sys.executable).parent
+_GRACE_S = 10.0
+_POLL_S = 0.2
 
 
 class Programs:
     """The programs that the demo started. Use as a context manager: leaving it ends them, last started first."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self._logs = folder / "logs"
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        self._logs = logs
         self._environment = {**os.environ, **environment}
-        self._running = contextlib.ExitStack()
+        self._ending = contextlib.ExitStack()
+        self._running: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> "Programs":
         self._logs.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._running.close()
+        self._ending.close()
 
-    def start(self, name: str, *command: str) -> subprocess.Popen[str]:
-        """Start a program that runs until the demo ends; its log is `logs/NAME.log`."""
+    def start(self, name: str, *command: str, reads: bool = False) -> subprocess.Popen[str]:
+        """Start a program that runs until the demo ends; its log is `logs/NAME.log`.
+
+        Where the caller `reads`, standard output is a pipe for it instead.
+        """
         with self.log(name).open("w") as log:
             process = subprocess.Popen(
                 _with_demo(command),
-                stdout=log,
+                stdout=subprocess.PIPE if reads else log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 env=self._environment,
                 text=True,
                 start_new_session=True,
             )
-        self._running.callback(_end, process)
-        return process
-
-    def start_reading(self, name: str, *command: str) -> subprocess.Popen[str]:
-        """Like `start`, with its standard output for the caller to read."""
-        with self.log(name).open("w") as log:
-            process = subprocess.Popen(
-                _with_demo(command),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env=self._environment,
-                text=True,
-                start_new_session=True,
-            )
-        self._running.callback(_end, process)
+        if not reads:
+            self._running[name] = process
+        self._ending.callback(_end, process)
         return process
 
     def run(self, *command: str, stdin: str = "", may_fail: bool = False) -> dict[str, Any]:
@@ -78,16 +72,42 @@ class Programs:
             env=self._environment,
             text=True,
             check=False,
+            start_new_session=True,
         )
         if done.returncode and not may_fail:
-            raise CommandError(f"`{' '.join(command[:3])} …` failed: {_last_line(done.stderr)}")
+            words = " ".join([Path(command[0]).name, *command[1:3]])
+            raise CommandError(f"`{words} …` failed: {_last_line(done.stderr)}")
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        result: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-        return result
+        return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else {}
+
+    def check(self) -> None:
+        """Make sure that all still run whose output isn't read: of the others the reader notices.
+
+        Raises:
+            CommandError: one has ended, with the last line of its log.
+        """
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                said = _last_line(self.log(name).read_text(errors="replace"))
+                raise CommandError(f"the program {name} ended with exit code {process.returncode}: {said}")
 
     def log(self, name: str) -> Path:
         """Where a program's log is."""
         return self._logs / f"{name}.log"
+
+    def wait_for(self, what: str, look: Callable[[], _Found | None], *, timeout_s: float) -> _Found:
+        """The first thing other than None that `look` finds.
+
+        Raises:
+            CommandError: it didn't come in time, or a program ended meanwhile.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (found := look()) is None:
+            self.check()
+            if time.monotonic() > deadline:
+                raise CommandError(f"{what}: not within {timeout_s:.0f} s")
+            time.sleep(_POLL_S)
+        return found
 
 
 def command(name: str) -> str:
@@ -102,25 +122,6 @@ def command(name: str) -> str:
     return str(path)
 
 
-def wait_for(what: str, look: Callable[[], _Found | None], *, timeout_s: float) -> _Found:
-    """The first thing other than None that `look` finds.
-
-    Raises:
-        CommandError: it didn't come in time.
-    """
-    for _ in _until(time.monotonic() + timeout_s):
-        found = look()
-        if found is not None:
-            return found
-    raise CommandError(f"{what}: not within {timeout_s:.0f} s")
-
-
-def _until(deadline: float) -> Iterator[None]:
-    while time.monotonic() < deadline:
-        yield
-        time.sleep(0.2)
-
-
 def _with_demo(command: Sequence[str]) -> list[str]:
     return ["setpriv", "--pdeathsig", "TERM", *command]
 
@@ -128,7 +129,7 @@ def _with_demo(command: Sequence[str]) -> list[str]:
 def _end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,16 +1,17 @@
 """Which sounds were given to the board, and which answer must each of them have?"""
 
 import hashlib
-import json
 import threading
 from collections.abc import Mapping
 from subprocess import Popen
 from types import MappingProxyType
 from typing import NamedTuple
 
-from shoal_wire.encoding import canonical
+import msgspec
+from shoal_wire.encoding import canonical, decode_struct
 
 SOURCE = "sounds"
+_LONGEST_WAIT_S = 5.0
 
 
 class Sound(NamedTuple):
@@ -22,12 +23,21 @@ class Sound(NamedTuple):
     """The score in words."""
 
 
+class _Said(msgspec.Struct, frozen=True):
+    """A line of the program that places sounds."""
+
+    file: str
+    sha256: str
+    words: str
+
+
 class Sounds:
     """Follows the program that places sounds, which says each of them in a line of JSON."""
 
     def __init__(self, program: Popen[str]) -> None:
         self._program = program
         self._placed: dict[str, Sound] = {}
+        self._another = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="sounds", daemon=True)
         self._thread.start()
 
@@ -36,7 +46,13 @@ class Sounds:
         return MappingProxyType(self._placed)
 
     def stop(self) -> None:
-        """Place no more."""
+        """Place no more.
+
+        The program is ended when it has just said a sound and waits for the time of the next: one that it had placed
+        and not said would be missing here.
+        """
+        self._another.clear()
+        self._another.wait(_LONGEST_WAIT_S)
         self._program.terminate()
         self._program.wait()
         self._thread.join()
@@ -44,8 +60,9 @@ class Sounds:
     def _follow(self) -> None:
         assert self._program.stdout is not None
         for line in self._program.stdout:
-            said = json.loads(line)
-            self._placed[said["file"]] = Sound(said["file"], said["sha256"], said["words"])
+            said = decode_struct(line.encode(), _Said, what="sound")
+            self._placed[said.file] = Sound(said.file, said.sha256, said.words)
+            self._another.set()
 
 
 def answer_id(device: str, sound: Sound) -> str:

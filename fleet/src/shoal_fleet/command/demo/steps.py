@@ -3,24 +3,27 @@
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from shoal_wire.encoding import decode_struct
-from shoal_wire.messages import Reported
 from shoal_wire.update import UpdateState
 
 from shoal_fleet.command.account import Login
 from shoal_fleet.command.client import Client
-from shoal_fleet.command.demo.evidence import Shown, every_sound_answered_once, update_ended
-from shoal_fleet.command.demo.programs import Programs, command, wait_for
+from shoal_fleet.command.demo.evidence import Expected, Shown, every_sound_answered_once, update_ended
+from shoal_fleet.command.demo.programs import Programs, command
 from shoal_fleet.command.demo.sounds import SOURCE, Sounds
 from shoal_fleet.command.demo.stage import DEVICE, MODEL, Scene, Stage
 from shoal_fleet.command.errors import CommandError
+from shoal_fleet.command.views import Device, parse
 
 PACE_S = 0.4
 """A sound every so often: less than half of what one core answers."""
+RELEASES = 4
 _ENDLESS = 1_000_000
+_NOTHING_LARGE_BYTES = 64 << 10
+"""The sealed weights alone have more than three times as many."""
 _NOTE_EVENTS = (sys.executable, "-m", "shoal_converters.note_events")
 
 
@@ -32,28 +35,24 @@ class Addresses(msgspec.Struct, frozen=True):
 
 def start_fleet(stage: Stage, programs: Programs) -> tuple[Shown, str]:
     """Start the fleet and log in to it; also returns its address."""
-    started = time.monotonic()
     made = programs.run(command("shoal-fleet"), "init", "--state", str(stage.fleet))
     ports = ("--port", "0", "--devices-port", "0", "--broker-port", "0")
-    fleet = programs.start("fleet", command("shoal-fleet"), "serve", "--state", str(stage.fleet), *ports)
+    programs.start("fleet", command("shoal-fleet"), "serve", "--state", str(stage.fleet), *ports)
 
     def listening() -> str | None:
-        if fleet.poll() is not None:
-            raise CommandError(f"the fleet ended with exit code {fleet.returncode}: see {programs.log('fleet')}")
         path = stage.fleet / "addresses.json"
         return decode_struct(path.read_bytes(), Addresses, what=str(path)).operators_url if path.exists() else None
 
-    url = wait_for("the fleet's address", listening, timeout_s=60)
+    url = programs.wait_for("the fleet's address", listening, timeout_s=60)
     fingerprint = ("--authority-sha256", made["authority_sha256"])
     programs.run(command("shoal"), "login", url, "--token-file", "-", *fingerprint, "--json", stdin=made["token"])
     health = _client(stage).get("/api/v1/health")
-    evidence = {"url": url, "health": health, "seconds": _since(started)}
-    return Shown(ok=True, evidence=evidence, words=f"fleet, broker and database are up at {url}"), url
+    evidence = {"url": url, "health": health}
+    return Shown(ok=True, evidence=evidence, words=(f"fleet, broker and database are up at {url}",)), url
 
 
 def enrol(stage: Stage, programs: Programs) -> tuple[Shown, Scene]:
     """Make the publisher's keys, enrol the board with a one-time token and start its agent."""
-    started = time.monotonic()
     programs.run(command("shoal"), "keys", "init", "--publisher", str(stage.publisher), "--json")
     token = programs.run(command("shoal"), "device", "token", "--name", DEVICE, "--json")["token"]
     _configure_agent(stage)
@@ -61,100 +60,109 @@ def enrol(stage: Stage, programs: Programs) -> tuple[Shown, Scene]:
     programs.run(command("shoal-agent"), "enrol", "-", "--profile", "generic-x86-64", *state, stdin=token)
     programs.start("agent", command("shoal-agent"), "run", *state)
     client = _client(stage)
-    device = client.get(f"/api/v1/devices/{DEVICE}")["id"]
+    device = parse(client.get(f"/api/v1/devices/{DEVICE}"), Device, what="device").id
     scene = Scene(stage, programs, client, device)
-    reported = wait_for("the board's first signed report", scene.reported, timeout_s=60)
-    evidence = {"device": device, "profile": reported.profile, "agent": reported.agent_version}
-    thief = stage.folder / "thief"
-    programs.run(command("shoal-agent"), "enrol", "-", "--state", str(thief), stdin=token, may_fail=True)
-    worked_twice = (thief / "device.json").exists()
-    shutil.rmtree(thief, ignore_errors=True)
-    evidence |= {"token_worked_twice": worked_twice, "seconds": _since(started)}
-    words = f"{DEVICE} is {device}; its token worked once"
-    return Shown(ok=not worked_twice, evidence=evidence, words=words), scene
+    reported = programs.wait_for("the board's first signed report", scene.reported, timeout_s=60)
+    worked_twice = _try_token_again(stage, programs, token)
+    evidence = {
+        "device": device,
+        "profile": reported.profile,
+        "agent": reported.agent_version,
+        "token_worked_twice": worked_twice,
+    }
+    again = "its token worked TWICE" if worked_twice else "its token was refused the second time"
+    return Shown(ok=not worked_twice, evidence=evidence, words=(f"{DEVICE} is {device}; {again}",)), scene
 
 
-def fetch_model(stage: Stage, programs: Programs) -> Shown:
-    """Fetch the trained network and build the four release folders from it."""
-    started = time.monotonic()
+def fetch_model(stage: Stage, programs: Programs) -> tuple[Shown, Sounds]:
+    """Fetch the trained network, build the release folders from it, and begin to place sounds in the board's folder."""
     fetched = programs.run(*_NOTE_EVENTS, "fetch", "--json")
-    built = programs.run(*_NOTE_EVENTS, "build", "--out", str(stage.releases), "--json")
-    evidence = {**fetched, "built": built, "seconds": _since(started)}
-    return Shown(ok=bool(built), evidence=evidence, words="fetched the trained network, built four release folders")
+    programs.run(*_NOTE_EVENTS, "build", "--out", str(stage.releases), "--json")
+    built = sorted(path.parent.name for path in stage.releases.glob("*/release.json"))
+    out = ("--count", str(_ENDLESS), "--pace", str(PACE_S), "--seed", "1", "--out", str(stage.sounds), "--json")
+    sounds = Sounds(programs.start("sounds", *_NOTE_EVENTS, "sounds", *out, reads=True))
+    words = f"{len(built)} release folders of a network that hears notes; a new sound every {PACE_S} s"
+    return Shown(ok=len(built) == RELEASES, evidence={**fetched, "built": built}, words=(words,)), sounds
 
 
-def start_sounds(stage: Stage, programs: Programs) -> Sounds:
-    """Begin to place sounds, one at a time, in the board's folder."""
-    out = ("--out", str(stage.sounds), "--json")
-    return Sounds(
-        programs.start_reading(
-            "sounds", *_NOTE_EVENTS, "sounds", "--count", str(_ENDLESS), "--pace", str(PACE_S), "--seed", "1", *out
-        )
+def commit(scene: Scene, version: int, *, fetches_weights: bool) -> tuple[Shown, str]:
+    """Roll out a release that the board must keep; also returns its manifest's digest."""
+    digest, extra = _roll_out(scene, version)
+    expected = Expected(
+        UpdateState.COMMITTED,
+        target=digest,
+        current=digest,
+        most_fetched_bytes=None if fetches_weights else _NOTHING_LARGE_BYTES,
     )
+    return _judge(scene, expected, {**extra, "expected_rollout": "succeeded"}), digest
 
 
-def roll_out(scene: Scene, version: int, judge: Callable[[Reported, str], Shown]) -> tuple[Shown, str]:
-    """Release and roll out one version; also returns its manifest's digest. `judge` sees report and digest."""
+def take_back(scene: Scene, version: int, *, good: str, state: UpdateState, why: str) -> tuple[Shown, str]:
+    """Roll out a release that the board must not keep: it runs `good` afterwards and says why."""
+    digest, extra = _roll_out(scene, version)
+    expected = Expected(state, target=digest, current=good, why=why)
+    return _judge(scene, expected, {**extra, "expected_rollout": "failed"}), digest
+
+
+def account_for_sounds(scene: Scene, sounds: Sounds) -> tuple[Shown, None]:
+    """Stop placing sounds, and compare what was placed with the fleet's database."""
+    sounds.stop()
+
+    def look() -> Shown:
+        left = [path.name for path in scene.stage.sounds.iterdir()]
+        return every_sound_answered_once(scene.device, sounds.placed(), scene.answers(), left)
+
+    def settled() -> Shown | None:
+        shown = look()
+        return shown if shown.ok else None
+
+    try:
+        return scene.programs.wait_for("an answer to every sound", settled, timeout_s=60), None
+    except CommandError:
+        return look(), None
+
+
+def _roll_out(scene: Scene, version: int) -> tuple[str, dict[str, Any]]:
+    """Release and roll out one version, and wait for the end; returns its manifest's digest, and evidence."""
     folder = scene.stage.releases / f"release-{version}"
     publisher = ("--publisher", str(scene.stage.publisher))
     release = scene.programs.run(command("shoal"), "release", "create", str(folder), *publisher, "--json")
     started = time.monotonic()
     target = (MODEL, str(version), "--device", scene.device, "--watch", "--timeout", "90", "--json")
     rollout = scene.programs.run(command("shoal"), "rollout", "start", *target, may_fail=True)
-    seconds = _since(started)
-    digest: str = release["manifest_sha256"]
+    return release["manifest_sha256"], {
+        "rollout": rollout.get("state", "not ended"),
+        "rollout_seconds": round(time.monotonic() - started, 2),
+        "uploaded_bytes": release["uploaded_bytes"],
+    }
+
+
+def _judge(scene: Scene, expected: Expected, extra: dict[str, Any]) -> Shown:
     reported = scene.reported()
-    if reported is None or reported.update is None or not rollout:
-        return Shown(
-            ok=False, evidence={"rollout": rollout, "seconds": seconds}, words="the rollout didn't end"
-        ), digest
-    shown = judge(reported, digest)
-    extra = {"rollout": rollout["state"], "uploaded_bytes": release["uploaded_bytes"], "seconds": seconds}
-    words = f"{shown.words}; {reported.update.fetched_bytes} bytes fetched"
-    return Shown(shown.ok, {**shown.evidence, **extra}, words), digest
+    if reported is None:
+        return Shown(ok=False, evidence=extra, words=("the board has reported nothing",))
+    shown = update_ended(reported, model=MODEL, expected=expected)
+    ok = shown.ok and extra["rollout"] == extra["expected_rollout"]
+    return Shown(ok, {**shown.evidence, **extra}, shown.words)
 
 
-def expect_committed(reported: Reported, digest: str) -> Shown:
-    """The release serves after its probation."""
-    return update_ended(reported, state=UpdateState.COMMITTED, current=digest)
-
-
-def expect_back_to(current: str, *, state: UpdateState, why: str) -> Callable[[Reported, str], Shown]:
-    """The board kept or took back the release with the manifest `current`, and says why."""
-
-    def judge(reported: Reported, digest: str) -> Shown:
-        return update_ended(reported, state=state, current=current, refused_digest=digest, why=why)
-
-    return judge
-
-
-def account_for_sounds(scene: Scene, sounds: Sounds) -> Shown:
-    """Stop placing sounds, and compare what was placed with the fleet's database."""
-    sounds.stop()
-
-    def settled() -> Shown | None:
-        left = [path.name for path in scene.stage.sounds.iterdir()]
-        shown = every_sound_answered_once(scene.device, sounds.placed(), scene.answers(), left)
-        return shown if shown.ok else None
-
-    try:
-        return wait_for("an answer to every sound", settled, timeout_s=60)
-    except CommandError:
-        left = [path.name for path in scene.stage.sounds.iterdir()]
-        return every_sound_answered_once(scene.device, sounds.placed(), scene.answers(), left)
+def _try_token_again(stage: Stage, programs: Programs, token: str) -> bool:
+    """Whether another board, with other keys, comes in with a token that was used."""
+    thief = stage.folder / "thief"
+    programs.run(command("shoal-agent"), "enrol", "-", "--state", str(thief), stdin=token, may_fail=True)
+    worked = (thief / "device.json").exists()
+    shutil.rmtree(thief, ignore_errors=True)
+    return worked
 
 
 def _configure_agent(stage: Stage) -> None:
     stage.agent.mkdir(mode=0o700)
     stage.sounds.mkdir()
     source = {"kind": "folder", "name": SOURCE, "path": str(stage.sounds), "release": MODEL}
-    lines = ["threads = 1", "", "[[sources]]", *(f'{key} = "{value}"' for key, value in source.items())]
+    lines = ["threads = 1", "", "[[sources]]"]
+    lines += [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in source.items()]
     (stage.agent / "agent.toml").write_text("\n".join(lines) + "\n")
 
 
 def _client(stage: Stage) -> Client:
     return Client(decode_struct(stage.login.read_bytes(), Login, what=str(stage.login)))
-
-
-def _since(started: float) -> float:
-    return round(time.monotonic() - started, 2)

@@ -11,12 +11,14 @@
     Check (to a front started with --check) ->
                                            <-   Verdict, and the end
 
-Each is a JSON object whose `type` names it. End of stream ends the front.
+Each is a JSON object whose `type` names it. End of stream ends the front; a front that breaks this protocol is ended.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, Sha256
 from shoal_wire.histogram import Histogram
 from shoal_wire.messages import Answer, ReleaseReference
 
@@ -76,19 +78,19 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
 class Serving(msgspec.Struct, frozen=True, tag="serving"):
     """The release serves."""
 
-    slot: str
+    slot: ModelName
     reference: ReleaseReference
-    variant: str
-    engine: str
-    engine_version: str
-    placement: tuple[str, ...]
-    load_ms: float
+    variant: Label = ""
+    engine: Label = ""
+    engine_version: Label = ""
+    placement: tuple[Label, ...] = ()
+    load_ms: Seconds = 0.0
 
 
 class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
     """The release can't serve here; what served before still does."""
 
-    slot: str
+    slot: ModelName
     reference: ReleaseReference
     reason: str
 
@@ -102,48 +104,49 @@ class CaseResult(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, tag="verdict"):
-    """Whether a release answers its golden cases on this board."""
+    """Whether a release answers its golden cases on this board. From a checking front, which then ends."""
 
     passed: bool
     reason: str
-    cases: tuple[CaseResult, ...]
+    cases: tuple[CaseResult, ...] = ()
 
 
 class Answers(msgspec.Struct, frozen=True, tag="answers"):
-    """Answers for the outbox."""
+    """Answers that must be stored before their items are done."""
 
-    items: tuple[Answer, ...]
+    items: Annotated[tuple[Answer, ...], Meta(max_length=1024)]
 
 
-class Health(msgspec.Struct, frozen=True, tag="health"):
+class Health(msgspec.Struct, frozen=True, kw_only=True, tag="health"):
     """Counts since this front loaded the release that serves."""
 
-    slot: str
-    manifest_sha256: str
-    answers: int
-    errors: int
-    deaths: int
+    slot: ModelName
+    manifest_sha256: Sha256
+    answers: Counter
+    errors: Counter
+    deaths: Counter
+    """Of workers."""
     histogram: Histogram
 
 
 class Notice(msgspec.Struct, frozen=True, tag="event"):
-    """Something for the outbox's events."""
+    """Something for the fleet's list of events."""
 
-    name: str
-    detail: str
+    name: Identifier
+    detail: str = ""
 
 
 FromDaemon = Configure | Load | Unload | Check | Stored
 FromFront = Serving | LoadFailed | Verdict | Answers | Health | Notice
 
 
-def parse_from_daemon(message: dict[str, object]) -> FromDaemon:
+def parse_from_daemon(message: dict[str, Any]) -> FromDaemon:
     """Raises msgspec.ValidationError, which never holds a content key."""
     parsed: FromDaemon = msgspec.convert(message, FromDaemon)
     return parsed
 
 
-def parse_from_front(message: dict[str, object]) -> FromFront:
+def parse_from_front(message: dict[str, Any]) -> FromFront:
     """Raises msgspec.ValidationError."""
     parsed: FromFront = msgspec.convert(message, FromFront)
     return parsed

@@ -1,0 +1,126 @@
+"""What does `shoal` read in the fleet's answers? A newer fleet may say more; that is passed on by `--json` only."""
+
+from typing import TypeVar
+
+import msgspec
+from shoal_wire.encoding import Seconds, Sha256
+from shoal_wire.messages import ReleaseReference, SlotReport
+
+from shoal_fleet.command.errors import CommandError
+
+_Kind = TypeVar("_Kind")
+
+
+class Update(msgspec.Struct, frozen=True):
+    """How far a device is with its newest update, or how that ended."""
+
+    target: ReleaseReference
+    state: str
+    reason: str
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """What a device last said of itself."""
+
+    at: Seconds
+    slots: tuple[SlotReport, ...]
+    update: Update | None
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A device. Times are by the fleet's clock."""
+
+    id: str
+    name: str
+    profile: str
+    agent_version: str
+    online: bool
+    enrolled_at: Seconds
+    revoked_at: Seconds | None
+    last_seen: Seconds | None
+    reported: Reported | None
+
+
+class DeviceProof(msgspec.Struct, frozen=True):
+    """The device's key, and the document that it last signed, in base64."""
+
+    identity_key: str
+    reported_envelope: str | None
+
+
+class EnrolmentToken(msgspec.Struct, frozen=True):
+    """A secret that enrols one device."""
+
+    token: str
+    expires_at: Seconds
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Root and targets metadata in base64; None before there is a publisher."""
+
+    root: str | None
+    targets: str | None
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A release of the fleet."""
+
+    name: str
+    version: int
+    manifest_sha256: Sha256
+    created_at: Seconds
+
+
+class Rollout(msgspec.Struct, frozen=True):
+    """A rollout with the number of its devices in each state."""
+
+    id: int
+    release: str
+    version: int
+    state: str
+    counts: dict[str, int]
+    created_at: Seconds
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One device of a rollout."""
+
+    name: str
+    state: str
+    update: str
+    reason: str
+
+
+class RolloutDetail(Rollout, frozen=True):
+    """A rollout, device by device."""
+
+    devices: tuple[Attempt, ...]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a model said about one item. `id` grows in the order in which answers were stored."""
+
+    id: int
+    answer_id: str
+    item: str
+    words: str
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How a device answered over the last seconds; None where it didn't."""
+
+    answers_per_s: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+def parse(answer: object, kind: type[_Kind], *, what: str) -> _Kind:
+    """An answer of the API as what it should be.
+
+    Raises:
+        CommandError: it isn't.
+    """
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise CommandError(f"{what}: not as a Shoal fleet of this version answers: {error}") from None
