@@ -18,6 +18,9 @@ SLOTS = "slots.json"
 JOURNAL = "update.json"
 STORE = "store"
 
+MAX_BYTES = 64 << 20
+"""Of slots.json and of the journal: a slot holds up to 4,096 grants for each of two releases."""
+
 
 class HeldRelease(msgspec.Struct, frozen=True, kw_only=True):
     """A release in a slot, with all that it takes to load it without the fleet."""

@@ -16,7 +16,7 @@ from shoal_wire.messages import AssignmentKeys
 
 from shoal_agent.errors import NotEnrolled, StateDamaged
 from shoal_agent.files import Files
-from shoal_agent.slots import JOURNAL, SLOTS, Journal, Slots
+from shoal_agent.slots import JOURNAL, MAX_BYTES, SLOTS, Journal, Slots
 
 CONFIGURATION = "agent.toml"
 DEVICE = "device.json"
@@ -81,7 +81,7 @@ def load_slots(files: Files, state: Path) -> Slots:
         StateDamaged: slots.json can't be read.
     """
     try:
-        return decode_struct(files.read(state / SLOTS), Slots, what=SLOTS)
+        return decode_struct(files.read(state / SLOTS), Slots, what=SLOTS, limit_bytes=MAX_BYTES)
     except FileNotFoundError:
         return Slots()
     except WireError as error:
@@ -95,7 +95,7 @@ def load_journal(files: Files, state: Path) -> Journal | None:
         StateDamaged: update.json can't be read.
     """
     try:
-        return decode_struct(files.read(state / JOURNAL), Journal, what=JOURNAL)
+        return decode_struct(files.read(state / JOURNAL), Journal, what=JOURNAL, limit_bytes=MAX_BYTES)
     except FileNotFoundError:
         return None
     except WireError as error:

@@ -9,8 +9,9 @@ from shoal_wire.encoding import decode
 from shoal_wire.envelope import PublicKey, key_id
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired
-from shoal_wire.update import TERMINAL, UpdateState
+from shoal_wire.update import TERMINAL
 
+from shoal_agent.pending import choose_assignment
 from shoal_agent.slots import Journal, Slots
 
 Order = tuple[int, int]
@@ -56,21 +57,7 @@ def judge(raw: bytes, *, device: str, keys: Collection[PublicKey], accepted: Ord
 
 
 def needs_updater(desired: Desired | None, *, slots: Slots, journal: Journal | None) -> bool:
-    """Whether the updater has something to do: an update that hasn't ended, or a release that isn't current.
-
-    A generation that was refused is not tried again, nor one whose journal couldn't be read.
-    """
+    """Whether the updater has something to do: an update that hasn't ended, or a release that isn't current."""
     if journal is not None and journal.state not in TERMINAL:
         return True
-    if desired is None:
-        return False
-    if journal and journal.state is UpdateState.UNKNOWN and (journal.epoch, journal.generation) == desired.order:
-        return False
-    for assignment in desired.assignments:
-        slot = slots.slots.get(assignment.release)
-        if slot is None:
-            return True
-        current = slot.current.reference.manifest_sha256 if slot.current else None
-        if current != assignment.manifest_sha256 and desired.order not in slot.refused:
-            return True
-    return False
+    return desired is not None and choose_assignment(desired, slots, journal) is not None

@@ -10,6 +10,7 @@ import time
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Event
 
+from shoal_agent import updater_messages
 from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.serving import MAX_REASON, Setting
@@ -21,8 +22,8 @@ CHECK_TIMEOUT_S = 1500.0
 """For all golden cases of a release."""
 
 
-async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> dict[str, object]:
-    """The updater's message `verdict` on a release."""
+async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> updater_messages.Verdict:
+    """What to tell the updater of a release."""
     try:
         opened = setting.open(held)
     except WireError as error:
@@ -45,5 +46,5 @@ async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> d
         return _verdict(passed=False, reason=reason, unavailable=True)
 
 
-def _verdict(*, passed: bool, reason: str, unavailable: bool = False) -> dict[str, object]:
-    return {"type": "verdict", "passed": passed, "reason": reason[:MAX_REASON], "unavailable": unavailable}
+def _verdict(*, passed: bool, reason: str, unavailable: bool = False) -> updater_messages.Verdict:
+    return updater_messages.Verdict(passed=passed, reason=reason[:MAX_REASON], unavailable=unavailable)

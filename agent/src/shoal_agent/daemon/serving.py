@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 from cryptography.hazmat.primitives.asymmetric import x25519
 from shoal_wire.errors import WireError
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.messages import Event
 
+from shoal_agent import updater_messages
 from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.backoff import Backoff
 from shoal_agent.daemon.grants import open_content_keys
@@ -197,29 +197,28 @@ class FrontKeeper:
             keep = [held.reference.manifest_sha256 for held in (slot.wanted, slot.previous) if held]
             self._child.send(as_frame(Unload(name, tuple(keep))))
 
-    def health_news(self, name: str) -> dict[str, object] | None:
+    def health_news(self, name: str) -> updater_messages.Health | None:
         """The updater's message on how the slot's release does; None where nothing is wanted there."""
         slot = self._slots.get(name)
         if slot is None or slot.digest is None:
             return None
         health = slot.health if slot.health and slot.health.manifest_sha256 == slot.digest else None
-        return {
-            "type": "health",
-            "release": name,
-            "manifest_sha256": slot.digest,
-            "answers": health.answers if health else 0,
-            "errors": health.errors if health else 0,
-            "deaths": slot.deaths + (health.deaths if health else 0),
-            "histogram": msgspec.to_builtins(health.histogram if health else Histogram()),
-            "serving": slot.is_serving,
-        }
+        return updater_messages.Health(
+            release=name,
+            manifest_sha256=slot.digest,
+            answers=health.answers if health else 0,
+            errors=health.errors if health else 0,
+            deaths=slot.deaths + (health.deaths if health else 0),
+            histogram=health.histogram if health else Histogram(),
+            serving=slot.is_serving,
+        )
 
-    def baseline(self, name: str) -> dict[str, object]:
+    def baseline(self, name: str) -> updater_messages.Baseline:
         """The updater's answer on how fast the release is that serves in the slot."""
         slot = self._slots.get(name)
         health = slot.health if slot and slot.serving else None
         p95_ms = Sketch.of(health.histogram).quantile(0.95) if health else None
-        return {"type": "baseline", "p95_ms": p95_ms, "answers": health.answers if health else 0}
+        return updater_messages.Baseline(p95_ms, health.answers if health else 0)
 
     async def serve(self) -> None:
         """Keep a front running while there is anything to serve."""

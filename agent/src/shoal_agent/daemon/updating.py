@@ -12,26 +12,29 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 from shoal_wire.messages import Event
 
 from shoal_agent.daemon.backoff import Backoff
-from shoal_agent.daemon.protocol import (
-    BaselineQuestion,
-    CheckQuestion,
-    Done,
-    Progress,
-    ProtocolBroken,
-    Settled,
-    Switch,
-    UpdaterMessage,
-    parse_updater_message,
-)
+from shoal_agent.daemon.protocol import ProtocolBroken, parse_updater_message
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.serving import FrontKeeper
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
 from shoal_agent.front_messages import Notice
 from shoal_agent.slots import HeldRelease
+from shoal_agent.updater_messages import (
+    BaselineQuestion,
+    CheckQuestion,
+    Done,
+    FromUpdater,
+    Progress,
+    ServeFailed,
+    Serving,
+    Settled,
+    Superseded,
+    Switch,
+    Verdict,
+    as_frame,
+)
 
 TRY_LATER = 75
 """Exit code of an updater that couldn't reach the fleet."""
@@ -70,7 +73,7 @@ class UpdaterKeeper:
         state: Path,
         holder: Holder,
         front: FrontKeeper,
-        check: Callable[[HeldRelease], Awaitable[dict[str, object]]],
+        check: Callable[[HeldRelease], Awaitable[Verdict]],
         recorder: Recorder,
     ) -> None:
         self._program = program
@@ -100,7 +103,7 @@ class UpdaterKeeper:
     def supersede(self) -> None:
         """A newer desired document is on the disk."""
         if self._child:
-            self._child.send({"type": "superseded"})
+            self._child.send(as_frame(Superseded()))
         self.wake()
 
     def want_keys(self) -> None:
@@ -171,14 +174,14 @@ class UpdaterKeeper:
                 message = parse_updater_message(await child.receive(timeout_s=self._holder.silence_s()))
                 self._obey(message, child, tasks)
 
-    def _obey(self, message: UpdaterMessage, child: Child, tasks: asyncio.TaskGroup) -> None:
+    def _obey(self, message: FromUpdater, child: Child, tasks: asyncio.TaskGroup) -> None:
         match message:
             case Progress():
                 self._holder.reload()
             case Notice():
                 self._note(message.name, message.detail)
             case BaselineQuestion():
-                child.send(self._front.baseline(message.release))
+                child.send(as_frame(self._front.baseline(message.release)))
             case CheckQuestion():
                 tasks.create_task(self._answer_check(message, child))
             case Switch():
@@ -192,15 +195,15 @@ class UpdaterKeeper:
                 _LOG.info("update ended: %s", message.state.value)
 
     async def _answer_check(self, question: CheckQuestion, child: Child) -> None:
-        child.send(await self._check(question.release))
+        child.send(as_frame(await self._check(question.release)))
 
     async def _answer_switch(self, question: Switch, child: Child) -> None:
         failure = await self._front.switch(question.slot)
         serving = self._front.serving.get(question.slot)
         if failure is None and serving:
-            child.send({"type": "serving", "reference": msgspec.to_builtins(serving.reference)})
+            child.send(as_frame(Serving(serving.reference)))
         else:
-            child.send({"type": "serve_failed", "reason": failure or f"nothing is current in slot {question.slot}"})
+            child.send(as_frame(ServeFailed(failure or f"nothing is current in slot {question.slot}")))
 
     async def _send_health(self, child: Child) -> None:
         while True:
@@ -208,7 +211,7 @@ class UpdaterKeeper:
             release = self._holder.release_in_update()
             news = self._front.health_news(release) if release else None
             if news:
-                child.send(news)
+                child.send(as_frame(news))
 
     def _note(self, name: str, detail: str) -> None:
         self._recorder.note(Event(at=time.time(), name=name, detail=detail[:4000]))

@@ -10,6 +10,7 @@ import hashlib
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -46,6 +47,7 @@ class FolderSource:
         self._device = device
         self._slot = slot
         self._deliver = deliver
+        self._listed: deque[Path] = deque()
         self._waiting: dict[str, Path] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -86,11 +88,17 @@ class FolderSource:
             self._deliver(answer)
 
     def _next_item(self) -> Path | None:
+        """The next of the files that were there when the folder was last listed; then it is listed again."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < MAX_WAITING or self._stopping)
             taken = set(self._waiting.values())
-        names = sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith("."))
-        return next((self._folder / name for name in names if self._folder / name not in taken), None)
+        if not self._listed:
+            self._listed.extend(
+                sorted(
+                    entry for entry in self._folder.iterdir() if not entry.name.startswith(".") and entry not in taken
+                )
+            )
+        return self._listed.popleft() if self._listed else None
 
     def _answer(self, path: Path) -> Answer | None:
         """The answer to a file; None where the file has gone or the source is stopping."""

@@ -16,7 +16,7 @@ from shoal_worker.errors import WorkerError
 from shoal_agent.front.operations.errors import BadOutput
 from shoal_agent.front.operations.pipeline import Pipeline
 from shoal_agent.front.operations.values import Answer
-from shoal_agent.front.worker import Worker, WorkerLost, WorkerOptions
+from shoal_agent.front.worker import Worker, WorkerDied, WorkerLost, WorkerOptions
 
 INFERENCE_DEADLINE_S = 30.0
 _RESTART_PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -51,6 +51,17 @@ class _Recipe:
     options: WorkerOptions
 
     def start(self) -> Worker:
+        """A worker with the model; started once more where one died as it loaded, which may have been anybody's doing.
+
+        Raises:
+            WorkerError: the model can't be loaded.
+        """
+        try:
+            return self._start()
+        except WorkerDied:
+            return self._start()
+
+    def _start(self) -> Worker:
         return Worker.start(
             self.interpreter,
             engine=self.engine,

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
-from shoal_wire.encoding import Counter, Label, Sha256, Text
-from shoal_wire.histogram import Histogram
 from shoal_wire.messages import ReleaseReference
 from shoal_wire.update import UpdateState
 from shoal_worker.channel import BadMessage, ChannelTimeout
 
+from shoal_agent import updater_messages as messages
+from shoal_agent.front_messages import Notice
 from shoal_agent.slots import HeldRelease
 from shoal_agent.updater.errors import Refused, Superseded
 
@@ -34,56 +34,7 @@ class DaemonChannel(Protocol):
         """The next message, with descriptors. Raises ChannelTimeout."""
 
 
-class BaselineReply(msgspec.Struct, frozen=True, tag="baseline", tag_field="type"):
-    """Latency of the release that serves now."""
-
-    p95_ms: float | None
-    answers: Counter
-
-
-class CheckReply(msgspec.Struct, frozen=True, tag="verdict", tag_field="type"):
-    """How a release answered its golden cases. `unavailable`: nobody could tell."""
-
-    passed: bool
-    reason: Text = ""
-    unavailable: bool = False
-
-
-class SwitchReply(msgspec.Struct, frozen=True):
-    """Whether the slot's current release serves."""
-
-
-class Serving(SwitchReply, frozen=True, tag="serving", tag_field="type"):
-    """This release serves now."""
-
-    reference: ReleaseReference
-
-
-class ServeFailed(SwitchReply, frozen=True, tag="serve_failed", tag_field="type"):
-    """The release in the slot can't be served."""
-
-    reason: Text
-
-
-class HealthNews(msgspec.Struct, frozen=True, tag="health", tag_field="type"):
-    """Counts of a release since it was loaded; deaths since the switch."""
-
-    release: Label
-    manifest_sha256: Sha256
-    answers: Counter
-    errors: Counter
-    deaths: Counter
-    histogram: Histogram
-    serving: bool
-
-
-class SupersededNews(msgspec.Struct, frozen=True, tag="superseded", tag_field="type"):
-    """A newer desired document was accepted."""
-
-
-Heard = BaselineReply | CheckReply | Serving | ServeFailed | HealthNews | SupersededNews
-ReplyT = TypeVar("ReplyT", BaselineReply, CheckReply, SwitchReply)
-_KNOWN = frozenset(("baseline", "verdict", "serving", "serve_failed", "health", "superseded"))
+ReplyT = TypeVar("ReplyT", messages.Baseline, messages.Verdict, messages.SwitchReply)
 
 
 class DaemonLink:
@@ -98,36 +49,35 @@ class DaemonLink:
 
     def progress(self) -> None:
         """Journal or slots were written."""
-        self._channel.send({"type": "progress"})
+        self._say(messages.Progress())
 
     def event(self, name: str, detail: str) -> None:
         """Something that a person may want to know."""
-        self._channel.send({"type": "event", "name": name, "detail": detail})
+        self._say(Notice(name, detail))
 
     def settled(self, release: str) -> None:
         """Only current and previous of this slot are needed from now on."""
-        self._channel.send({"type": "settled", "slot": release})
+        self._say(messages.Settled(release))
 
     def done(self, state: UpdateState) -> None:
         """The journal is terminal."""
-        self._channel.send({"type": "done", "state": state.value})
+        self._say(messages.Done(state))
 
-    def ask_baseline(self, release: str) -> BaselineReply:
+    def ask_baseline(self, release: str) -> messages.Baseline:
         """Latency of the release that serves in this slot.
 
         Raises:
             Refused: no answer in time.
         """
-        return self._ask({"type": "baseline", "release": release}, BaselineReply, timeout_s=BASELINE_TIMEOUT_S)
+        return self._ask(messages.BaselineQuestion(release), messages.Baseline, timeout_s=BASELINE_TIMEOUT_S)
 
-    def ask_check(self, held: HeldRelease) -> CheckReply:
+    def ask_check(self, held: HeldRelease) -> messages.Verdict:
         """Run the golden cases of a release.
 
         Raises:
             Refused: no answer in time.
         """
-        message = {"type": "check", "release": msgspec.to_builtins(held)}
-        return self._ask(message, CheckReply, timeout_s=CHECK_TIMEOUT_S)
+        return self._ask(messages.CheckQuestion(held), messages.Verdict, timeout_s=CHECK_TIMEOUT_S)
 
     def ask_switch(self, release: str, *, expected: ReleaseReference) -> str | None:
         """Have the slot's current release served; None once it does, or why it can't be.
@@ -136,16 +86,16 @@ class DaemonLink:
             Refused: no answer in time.
         """
         deadline = self._monotonic() + SWITCH_TIMEOUT_S
-        reply = self._ask({"type": "switch", "slot": release}, SwitchReply, timeout_s=SWITCH_TIMEOUT_S)
-        while isinstance(reply, Serving) and reply.reference != expected:  # late, to an earlier switch
-            reply = self._await(SwitchReply, deadline=deadline, what="switch")
-        return reply.reason if isinstance(reply, ServeFailed) else None
+        reply = self._ask(messages.Switch(release), messages.SwitchReply, timeout_s=SWITCH_TIMEOUT_S)
+        while isinstance(reply, messages.Serving) and reply.reference != expected:  # late, to an earlier switch
+            reply = self._await(messages.SwitchReply, deadline=deadline, what="switch")
+        return reply.reason if isinstance(reply, messages.ServeFailed) else None
 
-    def next_health(self, reference: ReleaseReference, *, timeout_s: float) -> HealthNews | None:
+    def next_health(self, reference: ReleaseReference, *, timeout_s: float) -> messages.Health | None:
         """The next counts of that release; None when none came in time."""
         deadline = self._monotonic() + timeout_s
         while (heard := self._receive(deadline)) is not None:
-            if isinstance(heard, HealthNews) and heard.manifest_sha256 == reference.manifest_sha256:
+            if isinstance(heard, messages.Health) and heard.manifest_sha256 == reference.manifest_sha256:
                 return heard
         return None
 
@@ -159,9 +109,12 @@ class DaemonLink:
         while self._receive(deadline) is not None:
             pass
 
-    def _ask(self, message: dict[str, object], kind: type[ReplyT], *, timeout_s: float) -> ReplyT:
-        self._channel.send(message)
-        return self._await(kind, deadline=self._monotonic() + timeout_s, what=str(message["type"]))
+    def _say(self, message: messages.FromUpdater) -> None:
+        self._channel.send(messages.as_frame(message))
+
+    def _ask(self, question: messages.FromUpdater, kind: type[ReplyT], *, timeout_s: float) -> ReplyT:
+        self._say(question)
+        return self._await(kind, deadline=self._monotonic() + timeout_s, what=str(messages.as_frame(question)["type"]))
 
     def _await(self, kind: type[ReplyT], *, deadline: float, what: str) -> ReplyT:
         while (heard := self._receive(deadline)) is not None:
@@ -169,7 +122,7 @@ class DaemonLink:
                 return heard
         raise Refused(f"the daemon didn't answer in time when asked for {what}")
 
-    def _receive(self, deadline: float) -> Heard | None:
+    def _receive(self, deadline: float) -> messages.FromDaemon | None:
         """The next thing said before `deadline`; None when there is none."""
         while True:
             try:
@@ -178,12 +131,12 @@ class DaemonLink:
                 return None
             for descriptor in descriptors:
                 os.close(descriptor)
-            if message.get("type") not in _KNOWN:
+            if message.get("type") not in messages.KNOWN_FROM_DAEMON:
                 continue  # of a newer daemon
             try:
-                heard: Heard = msgspec.convert(message, Heard)
+                heard = messages.parse_from_daemon(message)
             except msgspec.ValidationError as error:
                 raise BadMessage(f"a {message['type']} message of the daemon: {error}") from None
-            if isinstance(heard, SupersededNews) and self.may_be_superseded:
+            if isinstance(heard, messages.Superseded) and self.may_be_superseded:
                 raise Superseded("a newer desired document came")
             return heard

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shoal_wire.manifest import Manifest, Model, SealedFile, Variant
-from shoal_wire.messages import Assignment, Desired
-from shoal_wire.update import UpdateState
+from shoal_wire.messages import Assignment
 
-from shoal_agent.slots import HeldRelease, Journal, Slot, Slots
+from shoal_agent.slots import HeldRelease, Journal
 from shoal_agent.updater.chunks import chunk_ranges
 from shoal_agent.updater.errors import Refused
 
@@ -33,22 +32,6 @@ class Plan(NamedTuple):
     variant: str
     """Name of the variant chosen; of several models, theirs in the manifest's order, with commas between."""
     files: tuple[SealedFile, ...]
-
-
-def choose_assignment(desired: Desired, slots: Slots, last: Journal | None) -> Assignment | None:
-    """The first release that the board should run and doesn't; None when there is nothing to do.
-
-    A generation that was refused for a slot isn't tried there again; one whose journal (`last`) ended as unknown isn't
-    tried at all.
-    """
-    if last is not None and last.state is UpdateState.UNKNOWN and (last.epoch, last.generation) == desired.order:
-        return None
-    for assignment in desired.assignments:
-        slot = slots.slots.get(assignment.release, Slot())
-        is_current = slot.current is not None and slot.current.reference.manifest_sha256 == assignment.manifest_sha256
-        if not is_current and desired.order not in slot.refused:
-            return assignment
-    return None
 
 
 def raise_floors(floors: Mapping[str, int], manifest: Manifest) -> dict[str, int]:

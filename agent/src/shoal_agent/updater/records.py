@@ -13,7 +13,7 @@ from shoal_wire.errors import Malformed, WireError
 from shoal_wire.manifest import Manifest, parse_manifest
 
 from shoal_agent.files import Files, temporary_path
-from shoal_agent.slots import JOURNAL, SLOTS, STORE, HeldRelease, Journal, Slots, stored
+from shoal_agent.slots import JOURNAL, MAX_BYTES, SLOTS, STORE, HeldRelease, Journal, Slots, stored
 from shoal_agent.updater.errors import BrokenInstallation, UnreadableJournal
 
 DEVICE = "device.json"
@@ -22,9 +22,6 @@ TRUST = "trust.json"
 FLOORS = "floors.json"
 UNREADABLE_JOURNAL = "update.json.unreadable"
 PART = ".part"
-
-_LIMIT_BYTES = 64 << 20
-"""Of files that this program wrote: a slot holds up to 4,096 grants for each of two releases."""
 
 _WRITTEN_HERE = (SLOTS, JOURNAL, UNREADABLE_JOURNAL, TRUST, FLOORS)
 
@@ -62,7 +59,7 @@ class Records:
             UnreadableJournal: it is damaged.
         """
         try:
-            return decode_struct(self.files.read(self.state / JOURNAL), Journal, what=JOURNAL, limit_bytes=_LIMIT_BYTES)
+            return decode_struct(self.files.read(self.state / JOURNAL), Journal, what=JOURNAL, limit_bytes=MAX_BYTES)
         except FileNotFoundError:
             return None
         except Malformed as error:
@@ -133,7 +130,7 @@ class Records:
     def _read(self, name: str, kind: type[StructT]) -> StructT:
         path = self.state / name
         try:
-            return decode_struct(self.files.read(path), kind, what=str(path), limit_bytes=_LIMIT_BYTES)
+            return decode_struct(self.files.read(path), kind, what=str(path), limit_bytes=MAX_BYTES)
         except FileNotFoundError:
             raise BrokenInstallation(f"{path} is missing: was this board enrolled?") from None
         except Malformed as error:

@@ -9,10 +9,10 @@ from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired
 from shoal_wire.update import TERMINAL, UpdateState
 
+from shoal_agent.pending import choose_assignment
 from shoal_agent.slots import Journal
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import Refused, Superseded, TryLater, UnreadableJournal
-from shoal_agent.updater.planning import choose_assignment
 from shoal_agent.updater.steps import STEPS
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.transitions import BOUNDS, SUPERSEDABLE, Outcome, follow

@@ -38,7 +38,9 @@ def print_table(
         print(empty, file=sys.stderr)
     else:
         console = Console(width=None if sys.stdout.isatty() else _UNBOUNDED)
-        console.print(table(rows, columns))
+        with console.capture() as drawn:
+            console.print(table(rows, columns))
+        print(drawn.get(), end="", flush=True)
 
 
 def table(rows: Iterable[_Row], columns: Columns[_Row]) -> Table:

@@ -6,13 +6,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
-from shoal_agent.slots import Slot, Slots
 from shoal_agent.updater.errors import Refused
 from shoal_agent.updater.planning import (
     RESERVE_BYTES,
     Board,
     check_space,
-    choose_assignment,
     hold,
     needed_files,
     plan_release,
@@ -20,7 +18,6 @@ from shoal_agent.updater.planning import (
 )
 from shoal_wire.manifest import Manifest, Needs, Variant
 from shoal_wire.messages import Assignment
-from shoal_wire.update import UpdateState
 
 from tests.unit.agent.updater.releases import (
     CASE_FILE,
@@ -28,12 +25,10 @@ from tests.unit.agent.updater.releases import (
     NAME,
     OTHER_FILE,
     assignment,
-    desired,
     journal,
     manifest,
     model,
     sealed,
-    slot,
 )
 
 BOARD = Board(formats=("onnx",), architecture="aarch64", memory_bytes=1 << 30, agent_version="0.1.0")
@@ -42,34 +37,6 @@ BOARD = Board(formats=("onnx",), architecture="aarch64", memory_bytes=1 << 30, a
 def plan(release: Manifest, *, wanted: Assignment | None = None, board: Board = BOARD, **floors: int) -> Any:
     wanted = wanted or assignment(release.version)
     return plan_release(release, wanted, floors={NAME: floors.get("floor", 0)}, board=board)
-
-
-def test_first_assignment_that_differs_is_chosen() -> None:
-    slots = Slots(slots={NAME: slot(1)})
-    other = assignment(5, name="bird-sounds")
-    assert choose_assignment(desired(3, assignment(1), other), slots, None) == other
-
-
-def test_nothing_is_chosen_when_all_is_as_desired() -> None:
-    assert choose_assignment(desired(3, assignment(1)), Slots(slots={NAME: slot(1)}), None) is None
-    assert choose_assignment(desired(3), Slots(), None) is None
-
-
-def test_refused_generation_is_not_chosen_again_and_the_next_one_is() -> None:
-    slots = Slots(slots={NAME: slot(1, None, (1, 3))})
-    assert choose_assignment(desired(3, assignment(2)), slots, None) is None
-    assert choose_assignment(desired(4, assignment(2)), slots, None) == assignment(2)
-
-
-def test_generation_whose_journal_was_unreadable_is_not_chosen_again() -> None:
-    unknown = journal(2, generation=3, state=UpdateState.UNKNOWN)
-    assert choose_assignment(desired(3, assignment(2)), Slots(), unknown) is None
-    assert choose_assignment(desired(4, assignment(2)), Slots(), unknown) == assignment(2)
-
-
-def test_superseded_release_is_chosen_again_in_a_new_generation() -> None:
-    superseded = journal(2, generation=3, state=UpdateState.SUPERSEDED)
-    assert choose_assignment(desired(4, assignment(2)), Slots(), superseded) == assignment(2)
 
 
 def test_first_variant_that_an_engine_runs_is_chosen_with_its_files_and_golden_cases() -> None:
@@ -179,7 +146,3 @@ def test_slot_keeps_only_grants_of_files_that_the_board_needs() -> None:
     kept = hold(replace(begun, assignment=wide), manifest(2))
     assert [grant.ciphertext_sha256 for grant in kept.grants] == [MODEL_FILE, CASE_FILE]
     assert (kept.epoch, kept.generation, kept.reference.version) == (1, 3, 2)
-
-
-def test_empty_slot_takes_any_assignment() -> None:
-    assert choose_assignment(desired(1, assignment(1)), Slots(slots={NAME: Slot()}), None) == assignment(1)

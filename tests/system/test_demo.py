@@ -1,0 +1,227 @@
+"""Does `shoal demo` show what it promises, and does none of its programs outlive it?"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+SHOAL = str(Path(sys.executable).parent / "shoal")
+DEMO_S = 300.0
+GONE_S = 30.0
+WEIGHTS_SEALED_BYTES = 230_000
+"""What the example's network has when it is sealed, rounded down."""
+
+
+class Program(NamedTuple):
+    """A process, told from a later one of the same number by the time of its start."""
+
+    pid: int
+    parent: int
+    started: str
+    command: str
+
+
+class Demo:
+    """A demo that runs, and every program that was ever seen below it."""
+
+    def __init__(self, state: Path, log: Path) -> None:
+        self.state = state
+        self.seen: set[Program] = set()
+        self.lines: list[dict[str, Any]] = []
+        command = [SHOAL, "demo", "--once", "--json", "--state", str(state)]
+        with log.open("w") as file:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Each step as it ends."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen |= below(self.process.pid)
+            self.lines.append(json.loads(line))
+            yield self.lines[-1]
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def assert_all_gone(self) -> None:
+        """No program that was seen is there any more, and none at all that names the state folder."""
+        deadline = time.monotonic() + GONE_S
+        while left := [one for one in all_programs() if one in self.seen or str(self.state) in one.command]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """A demo that ran to its end."""
+    folder = tmp_path_factory.mktemp("demo")
+    demo = Demo(folder / "state", folder / "log")
+    try:
+        for _ in demo.read():
+            pass
+        demo.process.wait(DEMO_S)
+        yield demo
+    finally:
+        demo.end()
+
+
+def evidence(demo: Demo, step: str) -> Mapping[str, Any]:
+    """Evidence of a step."""
+    return next(line["evidence"] for line in demo.lines if line["step"] == step)
+
+
+def test_every_step_holds_and_the_exit_code_says_so(shown: Demo) -> None:
+    assert [(line["step"], line["ok"]) for line in shown.lines] == [
+        (step, True)
+        for step in ("start", "enrol", "model", "release-1", "release-2", "release-3", "release-4", "answers")
+    ]
+    assert shown.process.returncode == 0
+    assert all(sorted(line) == ["evidence", "ok", "step"] for line in shown.lines)
+    assert all(line["evidence"]["seconds"] >= 0 for line in shown.lines)
+
+
+def test_a_token_enrols_one_board_only(shown: Demo) -> None:
+    assert evidence(shown, "enrol")["device"].startswith("d-")
+    assert evidence(shown, "enrol")["token_worked_twice"] is False
+
+
+@pytest.mark.parametrize(("step", "weights"), [("release-1", True), ("release-2", False)])
+def test_good_releases_are_committed_and_the_same_weights_are_not_fetched_twice(
+    shown: Demo, step: str, weights: bool
+) -> None:
+    found = evidence(shown, step)
+    assert (found["rollout"], found["update_state"]) == ("succeeded", "committed")
+    assert found["current_manifest_sha256"] == found["target_manifest_sha256"]
+    assert (found["fetched_bytes"] > WEIGHTS_SEALED_BYTES) is weights
+    assert (found["uploaded_bytes"] > WEIGHTS_SEALED_BYTES) is weights
+    assert found["engine"].startswith("onnxruntime ")
+
+
+@pytest.mark.parametrize(
+    ("step", "state", "why"), [("release-3", "fell-back", "p95 "), ("release-4", "refused", "golden cases")]
+)
+def test_board_goes_back_to_the_good_release_and_says_why(shown: Demo, step: str, state: str, why: str) -> None:
+    found = evidence(shown, step)
+    assert (found["rollout"], found["update_state"]) == ("failed", state)
+    assert why in found["reason"]
+    assert found["current_manifest_sha256"] == evidence(shown, "release-2")["current_manifest_sha256"]
+    assert found["target_manifest_sha256"] != found["current_manifest_sha256"]
+
+
+def test_reports_are_new_ones_each_time(shown: Demo) -> None:
+    counters = [evidence(shown, f"release-{version}")["reported_counter"] for version in (1, 2, 3, 4)]
+    assert counters == sorted(set(counters))
+
+
+def test_every_sound_has_one_answer(shown: Demo) -> None:
+    found = evidence(shown, "answers")
+    assert found["sounds"] == found["answers"] > 20
+    assert not any(found[fault] for fault in ("missing", "twice", "foreign", "left_in_folder"))
+
+
+def test_publishers_keys_are_nowhere_else(shown: Demo) -> None:
+    keys = {path.read_bytes() for path in (shown.state / "publisher").rglob("*") if path.is_file()}
+    for folder in ("fleet", "agent", "operator", "logs"):
+        assert keys.isdisjoint(path.read_bytes() for path in (shown.state / folder).rglob("*.pem"))
+
+
+def test_all_programs_have_ended_with_the_demo(shown: Demo) -> None:
+    assert {"fleet", "mosquitto", "agent", "front", "worker"} <= kinds(shown.seen)
+    shown.assert_all_gone()
+
+
+def test_folder_in_use_is_refused(shown: Demo, tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    ran = subprocess.run(
+        [SHOAL, "demo", "--once", "--state", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 2
+    assert "holds something else" in ran.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_program_outlives_a_demo_that_is_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
+    demo = Demo(tmp_path / "state", tmp_path / "log")
+    try:
+        for line in demo.read():
+            if line["step"] == "enrol":
+                break
+        demo.seen |= below(demo.process.pid)
+        assert {"fleet", "mosquitto", "agent"} <= kinds(demo.seen)
+        demo.process.send_signal(number)
+        demo.process.wait(GONE_S)
+        demo.assert_all_gone()
+    finally:
+        demo.end()
+
+
+def test_demo_ends_with_its_fleet_and_the_broker_with_both(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "state", tmp_path / "log")
+    try:
+        for line in demo.read():
+            if line["step"] == "enrol":
+                os.kill(next(one.pid for one in demo.seen if kind_of(one) == "fleet"), signal.SIGKILL)
+        assert demo.process.wait(DEMO_S) == 1
+        assert [line["ok"] for line in demo.lines].count(False) == 1
+        assert "error" in demo.lines[-1]["evidence"]
+        demo.assert_all_gone()
+        assert "shoal: " in (tmp_path / "log").read_text()
+        assert "Traceback" not in (tmp_path / "log").read_text()
+    finally:
+        demo.end()
+
+
+_KINDS = {
+    "fleet": "shoal-fleet serve",
+    "mosquitto": "mosquitto -c",
+    "agent": "shoal-agent run",
+    "front": "shoal_agent.front",
+    "worker": "shoal_worker",
+}
+
+
+def kinds(programs: set[Program]) -> set[str | None]:
+    return {kind_of(one) for one in programs}
+
+
+def kind_of(program: Program) -> str | None:
+    """Which of the product's programs it is, if any; what starts it with `setpriv` is none yet."""
+    if "setpriv" in program.command:
+        return None
+    return next((kind for kind, words in _KINDS.items() if words in program.command), None)
+
+
+def below(pid: int) -> set[Program]:
+    """All programs that a process has started, and those that these have."""
+    programs, found, parents = all_programs(), set[Program](), {pid}
+    while children := {one for one in programs if one.parent in parents} - found:
+        found |= children
+        parents = {one.pid for one in children}
+    return found
+
+
+def all_programs() -> list[Program]:
+    """Every process of this machine that has a command line: a zombie has none."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if command:
+            found.append(Program(int(folder.name), int(fields[1]), fields[19], command))
+    return found
