@@ -140,7 +140,7 @@ def test_all_programs_have_ended_with_the_demo(shown: Demo) -> None:
     shown.assert_all_gone()
 
 
-def test_folder_in_use_is_refused(shown: Demo, tmp_path: Path) -> None:
+def test_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
     ran = subprocess.run(
         [SHOAL, "demo", "--once", "--state", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
@@ -150,7 +150,15 @@ def test_folder_in_use_is_refused(shown: Demo, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+    ],
+    ids=lambda number: number.name,
+)
 def test_no_program_outlives_a_demo_that_is_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     demo = Demo(tmp_path / "state", tmp_path / "log")
     try:
@@ -166,6 +174,7 @@ def test_no_program_outlives_a_demo_that_is_ended_in_the_middle(tmp_path: Path, 
         demo.end()
 
 
+@pytest.mark.long
 def test_demo_ends_with_its_fleet_and_the_broker_with_both(tmp_path: Path) -> None:
     demo = Demo(tmp_path / "state", tmp_path / "log")
     try:

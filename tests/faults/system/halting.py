@@ -7,6 +7,7 @@ after any write that enters T, `append` before each write to a file that is bein
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ def halt(control: Path, place: str) -> None:
     if not armed.exists():
         return
     unfinished = reached.with_suffix(".unfinished")
-    unfinished.write_text(Path("/proc/self/stat").read_text().split()[0])
+    unfinished.write_text(str(os.getpid()))
     unfinished.replace(reached)
     while armed.exists():
         time.sleep(POLL_S)

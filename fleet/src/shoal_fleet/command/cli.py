@@ -18,7 +18,7 @@ _COMMANDS = (demo, login, keys, device, release, rollout)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (see `errors`)."""
-    arguments = _parser().parse_args(argv)
+    arguments = make_parser().parse_args(argv)
     try:
         arguments.run(arguments)
         sys.stdout.flush()
@@ -35,12 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _fail(error: Exception, exit_code: int) -> int:
-    print(f"shoal: {printable(str(error))}", file=sys.stderr)
-    return exit_code
-
-
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The command line of `shoal`."""
     parser = argparse.ArgumentParser(
         prog="shoal",
         description="Run and update models on a fleet of edge boards.",
@@ -53,6 +49,11 @@ def _parser() -> argparse.ArgumentParser:
     for module in _COMMANDS:
         module.add_parser(commands)
     return parser
+
+
+def _fail(error: Exception, exit_code: int) -> int:
+    print(f"shoal: {printable(str(error))}", file=sys.stderr)
+    return exit_code
 
 
 if __name__ == "__main__":

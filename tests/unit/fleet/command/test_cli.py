@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shoal_fleet.command.cli import _parser, main
+from shoal_fleet.command.cli import main, make_parser
 
 
 def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -16,7 +16,7 @@ def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
                 yield from all_parsers(inner)
 
 
-PARSERS = {parser.prog: parser for parser in all_parsers(_parser())}
+PARSERS = {parser.prog: parser for parser in all_parsers(make_parser())}
 
 
 def test_all_commands_are_there() -> None:
@@ -36,7 +36,7 @@ def test_help_has_an_example_that_can_be_parsed(prog: str) -> None:
     _, _, example = help_text.partition("example:\n")
     words = example.strip().split()
     assert words[0] == "shoal"
-    _parser().parse_args(words[1:])
+    make_parser().parse_args(words[1:])
     assert f"shoal {' '.join(words[1:])}".startswith(prog)
 
 
