@@ -16,7 +16,7 @@ from pathlib import Path
 from shoal_worker.channel import Channel, ChannelError
 from shoal_worker.process import die_with_parent, disable_core_dumps
 
-from shoal_agent.files import DiskFiles
+from shoal_agent.files import DiskFiles, Files
 from shoal_agent.updater.errors import BrokenInstallation, TryLater
 from shoal_agent.updater.fetch import Patience
 from shoal_agent.updater.planning import Board
@@ -29,8 +29,8 @@ TRY_LATER = 75
 """EX_TEMPFAIL of sysexits.h."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one update to its end; returns the exit code."""
+def main(arguments: Sequence[str], *, files: Files) -> int:
+    """Run one update to its end on the disk of `files`; returns the exit code."""
     options = _parse(arguments)
     die_with_parent(options.parent)
     disable_core_dumps()
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         channel.greet(role="updater")
         tools = make_tools(
             options.state,
-            files=DiskFiles(),
+            files=files,
             channel=channel,
             board=read_board(options.formats),
             patience=Patience(),
@@ -80,4 +80,4 @@ def _say(error: Exception, code: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], files=DiskFiles()))
