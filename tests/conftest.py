@@ -5,6 +5,7 @@ folders are built once a run.
 """
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis import settings
 
 settings.register_profile("shoal", deadline=None)
 settings.load_profile("shoal")
+# A shell starts background jobs with SIGINT ignored, and that is inherited: the programs under test must see it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -292,7 +292,10 @@ def test_ends_with_the_process_that_started_it(stopped_site: Site, how: signal.S
         broker = int(parent.stdout.readline())
         assert not has_ended(broker)
         parent.send_signal(how)
-        parent.wait(DEADLINE_S)
+        try:
+            parent.wait(DEADLINE_S)
+        finally:
+            parent.kill()
     wait_until(lambda: has_ended(broker), what="the broker ended with its parent")
     stopped_site.runner.run(stopped_site.broker.start())
 
