@@ -28,8 +28,8 @@ run: ## the demo: a fleet, a board, four releases. ARGS="--once --json" ends by 
 	@exec $(BIN)/shoal demo $(ARGS)
 
 .PHONY: test
-test: ready ## every test that is not marked long
-	@exec $(BIN)/pytest -m "not long" $(ARGS)
+test: ready ## every test that is not marked long, two files at a time
+	@exec $(BIN)/pytest -m "not long" --numprocesses 2 --dist loadfile $(ARGS)
 
 .PHONY: test-long
 test-long: ready ## the tests that take minutes, each member in a clean environment, the board tests here
