@@ -14,7 +14,7 @@ export PATH := $(PATH):/usr/sbin
 
 BIN := .venv/bin
 # packaging/ and benchmarks/ are type-checked as soon as they hold Python.
-TYPED := wire/src agent/src fleet/src converters/src tests hil \
+TYPED := wire/src agent/src agent/plugins/tvm/src fleet/src converters/src tests hil \
     $(sort $(patsubst %/,%,$(dir $(wildcard benchmarks/*.py packaging/*.py))))
 
 .PHONY: help
@@ -70,5 +70,5 @@ ready: # what the tests and the checks need
 
 .PHONY: clean
 clean: ## remove .venv, the demo's state, caches
-	rm -rf .venv .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-tflite .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

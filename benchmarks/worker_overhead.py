@@ -42,8 +42,10 @@ class Overhead(NamedTuple):
 def main() -> None:
     options = _parse_arguments()
     model = options.model.read_bytes()
-    request = Load(engine=ENGINE, format="onnx", threads=options.threads, precision="exact", memory_arena=True)
-    engine = load_engine(request, model=model)
+    request = Load(
+        engine=ENGINE, format="onnx", threads=options.threads, precision="exact", memory_arena=True, device=""
+    )
+    engine = load_engine(request, files=[model])
     feeds = make_feeds(engine.inputs)
     with Worker.start(
         sys.executable, engine=ENGINE, model_fd=seal_bytes(model), options=WorkerOptions(threads=options.threads)

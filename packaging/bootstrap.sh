@@ -2,7 +2,7 @@
 # Makes a bare Debian or Ubuntu (git, make, Python 3.11 or newer) ready for Shoal.
 #
 #   bootstrap.sh run          system packages, .venv with the members      (make run)
-#   bootstrap.sh test         the same, and the tools for tests and checks (make test, make check)
+#   bootstrap.sh test         the same, the tools for tests and checks, more engines (make test, make check)
 #   bootstrap.sh constraints  writes constraints.txt anew                  (make constraints)
 #
 # Installs nothing twice: .venv/stamps holds the digest of what was installed. All that is said goes to
@@ -13,6 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly MEMBERS=(-e wire -e 'agent[onnxruntime]' -e fleet -e converters)
 readonly MEMBER_FILES=(wire/pyproject.toml agent/pyproject.toml fleet/pyproject.toml converters/pyproject.toml)
+# Engines that the demo doesn't need. tflite-runtime can't share an environment with them (NumPy 1) and exists for
+# Python 3.11 only: it gets .venv-tflite where there is one.
+readonly TEST_ENGINES=(-e 'agent[litert,openvino]')
+readonly TFLITE_PYTHON=3.11
 # The members are built inside .venv and not in a throw-away environment each: one download, pinned.
 readonly BUILD_TOOLS=(hatchling editables)
 readonly OLDEST_PYTHON=3.11
@@ -32,6 +36,7 @@ main() {
         test)
             make_ready
             install_test_tools
+            make_tflite_venv
             ;;
         constraints) write_constraints ;;
         *) stop "usage: packaging/bootstrap.sh run|test|constraints" ;;
@@ -127,12 +132,34 @@ install_members() {
 
 install_test_tools() {
     local digest
-    digest="$(digest_of constraints.txt tests/requirements.txt)"
+    digest="$(digest_of constraints.txt tests/requirements.txt agent/pyproject.toml)"
     is_installed test-tools "$digest" && return
-    say "installing the tools for tests and checks into .venv"
-    install_pinned --requirement tests/requirements.txt
+    say "installing the tools for tests and checks, and all engines, into .venv"
+    install_pinned --no-build-isolation --requirement tests/requirements.txt "${TEST_ENGINES[@]}"
     echo "$digest" >.venv/stamps/test-tools
 }
+
+# Not an error where it can't be made: the tests that need it say so and are skipped.
+make_tflite_venv() {
+    local digest candidate
+    digest="$(digest_of constraints-tflite.txt)"
+    [[ "$(cat .venv-tflite/stamp 2>/dev/null)" != "$digest" ]] || return 0
+    for candidate in .venv/bin/python "python$TFLITE_PYTHON"; do
+        has_version "$candidate" "$TFLITE_PYTHON" && has_venv "$candidate" || continue
+        say "installing tflite-runtime into .venv-tflite"
+        rm -rf .venv-tflite
+        if "$candidate" -m venv .venv-tflite >&2 &&
+            .venv-tflite/bin/python -m pip install --quiet --requirement constraints-tflite.txt >&2; then
+            echo "$digest" >.venv-tflite/stamp
+        else
+            say "tflite-runtime can't be installed here; its tests will be skipped"
+        fi
+        return 0
+    done
+    say "no Python $TFLITE_PYTHON with venv here; the tests of tflite-runtime will be skipped"
+}
+
+has_version() { [[ "$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" == "$2" ]]; }
 
 install_pinned() { .venv/bin/python -m pip install --quiet --constraint constraints.txt "$@" >&2; }
 
@@ -145,7 +172,7 @@ is_installed() { [[ "$(cat ".venv/stamps/$1" 2>/dev/null)" == "$2" ]]; }
 # so that every pin has a release for it.
 write_constraints() {
     PYTHON="${PYTHON:-python$OLDEST_PYTHON}" find_python
-    [[ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" == "$OLDEST_PYTHON" ]] ||
+    has_version "$python" "$OLDEST_PYTHON" ||
         stop "constraints.txt is made with Python $OLDEST_PYTHON: make constraints PYTHON=/path/to/python$OLDEST_PYTHON"
     has_venv "$python" || stop_for "$(venv_package)"
     local folder
@@ -156,7 +183,7 @@ write_constraints() {
     say "resolving the newest releases; this takes a minute or two"
     "$folder/venv/bin/python" -m pip install --quiet "${BUILD_TOOLS[@]}" >&2
     "$folder/venv/bin/python" -m pip install --quiet --no-build-isolation \
-        --requirement tests/requirements.txt "${MEMBERS[@]}" >&2
+        --requirement tests/requirements.txt "${MEMBERS[@]}" "${TEST_ENGINES[@]}" >&2
     {
         echo "# Every package that Shoal's environment holds, at the version it is tested with."
         echo "# Valid for Python 3.11 to 3.13. Not edited by hand: \`make constraints\` writes it anew."

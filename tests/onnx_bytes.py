@@ -38,14 +38,27 @@ def matmul_chain_model(*, size: int, length: int) -> bytes:
 
 def external_weight_model(*, location: str) -> bytes:
     """`y = x + W` where W's three values are to be read from the file `location`."""
-    entry = _text(1, "location") + _text(2, location)
-    weight = _number(1, 3) + _number(2, FLOAT) + _text(8, "W") + _bytes(13, entry) + _number(14, 1)
+    weight = _external_tensor(location)
     return _model(
         nodes=[_node("Add", inputs=["x", "W"], outputs=["y"])],
         inputs=[_value("x", (3,))],
         outputs=[_value("y", (3,))],
         constants=[weight],
     )
+
+
+def in_constant_of_branch(*, location: str) -> bytes:
+    """An `If` whose branch is a `Constant` with values in the file `location`."""
+    value = _text(1, "value") + _bytes(5, _external_tensor(location)) + _number(20, 4)
+    constant = _node("Constant", inputs=[], outputs=["y"]) + _bytes(5, value)
+    branch = _text(1, "then_branch") + _bytes(6, _bytes(1, constant) + _text(2, "then")) + _number(20, 5)
+    choice = _node("If", inputs=["x"], outputs=["y"]) + _bytes(5, branch)
+    return _model(nodes=[choice], inputs=[_value("x", (1,))], outputs=[_value("y", (3,))])
+
+
+def _external_tensor(location: str) -> bytes:
+    entry = _text(1, "location") + _text(2, location)
+    return _number(1, 3) + _number(2, FLOAT) + _text(8, "W") + _bytes(13, entry) + _number(14, 1)
 
 
 def _model(

@@ -18,6 +18,7 @@ from shoal_agent.configuration import Configuration, load_configuration
 from shoal_agent.errors import AgentError, FleetUnreachable, NotEnrolled, WrongConfiguration
 from shoal_agent.files import DiskFiles
 from shoal_agent.state import CONFIGURATION
+from shoal_agent.tuning.options import add_tune_options, parse_tune_options
 
 DEFAULT_STATE = "/var/lib/shoal-agent"
 
@@ -154,6 +155,30 @@ def _status(options: argparse.Namespace) -> int:
     return OK
 
 
+def _add_tune_options(parser: argparse.ArgumentParser) -> None:
+    _add_run_options(parser)
+    add_tune_options(parser)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from shoal_agent.tuning.plot import draw_verdict
+    from shoal_agent.tuning.program import tune  # NumPy, which the daemon goes without
+    from shoal_agent.tuning.report import write_verdict
+
+    verdict, is_earlier = tune(
+        parse_tune_options(options),
+        configuration=_configuration(options),
+        files=DiskFiles(),
+        tell=lambda line: print(line, file=sys.stderr),
+    )
+    if is_earlier:
+        print("an earlier verdict still holds; --fresh measures again", file=sys.stderr)
+    print(msgspec.json.encode(verdict).decode() if options.json else write_verdict(verdict))
+    if options.plot:
+        options.plot.write_text(draw_verdict(verdict))
+    return OK if verdict.choice.candidate else FAILED
+
+
 def _fail(error: Exception, code: int) -> int:
     print(f"shoal-agent: {error}", file=sys.stderr)
     return code
@@ -164,5 +189,11 @@ _COMMANDS = {
         "make this board a device of a fleet", "shoal-agent enrol shoal1.eyJ1… --name yard", _add_enrol_options, _enrol
     ),
     "run": Command("serve, update and report until stopped", "shoal-agent run", _add_run_options, _run),
+    "tune": Command(
+        "find the best engine and setting for a model on this board",
+        "shoal-agent tune note-events --objective latency --limit-memory-mb 200 --budget-s 60",
+        _add_tune_options,
+        _tune,
+    ),
     "status": Command("say what this board holds", "shoal-agent status --json", _add_status_options, _status),
 }

@@ -14,6 +14,10 @@ One TOML file, by default `agent.toml` in the state folder, which need not be th
     path = "/srv/recordings"
     release = "note-events"
 
+    [slots.note-events]
+    deadline_s = 5.0
+    swap = "resource-preserving"
+
 `SHOAL_THREADS`, `SHOAL_OUTBOX_BYTES` and `SHOAL_LOG_LEVEL` go before the file. Unknown keys are refused, and all
 mistakes are told at once.
 """
@@ -42,14 +46,34 @@ class FolderSource(msgspec.Struct, frozen=True, kw_only=True):
     """The release that answers."""
 
 
+SwapPolicy = Literal["availability-preserving", "resource-preserving"]
+"""How one release takes another's place: load beside and flip, or unload first and let items wait for a moment.
+
+The names are those of TensorFlow Serving's version policies.
+"""
+
+
+class SlotSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the releases of one model are served here."""
+
+    deadline_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
+    """How long one inference may take. Then it is cancelled, and a worker that doesn't obey is killed."""
+    threads: Annotated[int, Meta(ge=0, le=1024)] = 0
+    """Of the worker; 0 means an equal part of what all workers together may use."""
+    swap: SwapPolicy = "availability-preserving"
+    """Where memory doesn't suffice for two releases, the old one goes first in either case."""
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """All that the agent can be told."""
 
     sources: tuple[FolderSource, ...] = ()
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0
-    """Processor threads that all workers together may use; 0 means as many as this program may run on."""
+    """Processor threads that all workers together may use; 0 means as many as this program may have at all times."""
     interpreters: dict[Identifier, str] = {}
     """Engine to the Python interpreter that has it; the agent's own where none is named."""
+    slots: dict[ModelName, SlotSetting] = {}
+    """By model; one that isn't named has the defaults."""
     outbox_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 40)] = 64 << 20
     """Size of the answers, events and counts that may wait for the fleet; beyond it the oldest counts are dropped."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -6,7 +6,7 @@
     Load                                    ->
                                            <-   Serving or LoadFailed
     Unload (after commit or fall-back)      ->
-                                           <-   Answers, Health, Notice (whenever)
+                                           <-   Answers, Health, WorkerDied, Stopped, Notice (whenever)
     Stored (answers are in the outbox)      ->
     Check (to a front started with --check) ->
                                            <-   Verdict, and the end
@@ -22,7 +22,11 @@ from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, 
 from shoal_wire.histogram import Histogram
 from shoal_wire.messages import Answer, ReleaseReference
 
+from shoal_agent.configuration import SlotSetting
 from shoal_agent.slots import HeldRelease
+
+QUARANTINE_DEATHS = 2
+"""Deaths of workers after which the item that they ran is not run again: one death may be anybody's doing."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -39,9 +43,15 @@ class Configure(msgspec.Struct, frozen=True, tag="configure"):
 
     device: str
     sources: tuple[Source, ...] = ()
-    threads: int = 1
+    threads: int = 0
+    """For all workers together; 0 means what the kernel allows."""
+    slots: dict[str, SlotSetting] = {}
     interpreters: dict[str, str] = {}
     """Interpreter by engine; engines that aren't named run in the front's own."""
+    groups: str = ""
+    """Control group below which each worker may have one of its own; empty where there is none."""
+    suspects: dict[Sha256, int] = {}
+    """Deaths of workers by the digest of the item that was being run."""
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
@@ -95,6 +105,30 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
     reason: str
 
 
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """A release that served serves no more: no engine is left for it, or it made place for another."""
+
+    slot: ModelName
+    reference: ReleaseReference
+    reason: str
+
+
+class WorkerDied(msgspec.Struct, frozen=True, kw_only=True, tag="worker_died"):
+    """A worker was lost that should have lived."""
+
+    slot: ModelName
+    reference: ReleaseReference
+    engine: Label
+    engine_version: Label
+    reason: str
+    exit_code: int | None
+    """Below 0 for the number of a signal; None where it hung and was killed."""
+    peak_bytes: Counter
+    """The most memory that it was seen to hold; 0 where nobody saw."""
+    item_sha256: Sha256 | None
+    """Of the item that was being run."""
+
+
 class CaseResult(msgspec.Struct, frozen=True):
     """How one golden case went."""
 
@@ -125,7 +159,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, tag="health"):
     answers: Counter
     errors: Counter
     deaths: Counter
-    """Of workers."""
+    """Of workers, however many of one item."""
     histogram: Histogram
 
 
@@ -137,7 +171,7 @@ class Notice(msgspec.Struct, frozen=True, tag="event"):
 
 
 FromDaemon = Configure | Load | Unload | Check | Stored
-FromFront = Serving | LoadFailed | Verdict | Answers | Health | Notice
+FromFront = Serving | LoadFailed | Stopped | WorkerDied | Verdict | Answers | Health | Notice
 
 
 def parse_from_daemon(message: dict[str, Any]) -> FromDaemon:

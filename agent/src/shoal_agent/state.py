@@ -27,6 +27,7 @@ TRUST = "trust.json"
 DESIRED = "desired.dsse"
 REPORT = "report.json"
 OUTBOX = "outbox.db"
+QUARANTINE = "quarantine.json"
 LOCK = "daemon.lock"
 
 

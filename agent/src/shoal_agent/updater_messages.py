@@ -101,7 +101,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, tag="health"):
     answers: Counter
     errors: Counter
     deaths: Counter
-    """Of workers and fronts."""
+    """Of fronts, and of workers; an item that several workers died of counts once."""
     histogram: Histogram
     serving: bool
 

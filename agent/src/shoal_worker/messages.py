@@ -2,8 +2,8 @@
 
     front                                   worker
     hello                              <->  hello
-    Load + memfd of the model           ->
-                                       <-   Loaded, or Refused and the end
+    Load + memfds of the model's files  ->
+                                       <-   Loaded (+ memfd of a plan), or Refused and the end
     Buffer + memfd (first, and to grow) ->
     Infer                               ->
                                        <-   Buffer + memfd (first, and to grow)
@@ -52,10 +52,11 @@ class TensorRecord:
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """Load the model in the memfd that comes along.
+    """Load the model whose files come along, each in a memfd, the model first.
 
     `precision` is "exact" (compute in the model's types) or "fast" (the engine may compute in shorter ones).
-    `memory_arena` False gives memory back after each run: slower, smaller.
+    `memory_arena` False gives memory back after each run: slower, smaller. `device` is one of those that the engine
+    lists, in its own words; empty means what the engine takes first. Another one is never taken instead.
     """
 
     engine: str
@@ -63,15 +64,21 @@ class Load:
     threads: int
     precision: str
     memory_arena: bool
+    device: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """The model is ready. `placement` is where the engine really runs it, in its own words and order."""
+    """The model is ready. `placement` is where the engine really runs it, in its own words and order.
+
+    `devices` are what the engine could run it on. A memfd comes along where the engine built a plan of the model for
+    this board, which can be loaded in its place next time.
+    """
 
     engine: str
     engine_version: str
     placement: tuple[str, ...]
+    devices: tuple[str, ...]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     load_ms: float  # import of the engine and load of the model
@@ -160,6 +167,7 @@ def _load(message: Mapping[str, object]) -> Load:
         threads=_whole(message, "threads"),
         precision=_text(message, "precision"),
         memory_arena=_field(message, "memory_arena", bool),
+        device=_text(message, "device"),
     )
 
 
@@ -168,6 +176,7 @@ def _loaded(message: Mapping[str, object]) -> Loaded:
         engine=_text(message, "engine"),
         engine_version=_text(message, "engine_version"),
         placement=_texts(message, "placement"),
+        devices=_texts(message, "devices"),
         inputs=_tensors(message, "inputs", _spec),
         outputs=_tensors(message, "outputs", _spec),
         load_ms=_number(message, "load_ms"),

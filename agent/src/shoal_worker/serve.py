@@ -19,9 +19,9 @@ from typing import Union
 from .channel import BadMessage, Channel, ChannelClosed, ChannelError
 from .engines import Engine, load_engine
 from .errors import EngineMissing, ModelRefused
-from .memory import read_sealed
+from .memory import read_sealed, seal_bytes
 from .messages import MAX_TEXT, Load, Loaded, Refused, encode_message, parse_message
-from .process import die_with_parent, disable_core_dumps
+from .process import die_with_parent, disable_core_dumps, offer_to_oom_killer
 
 OK = 0
 PROTOCOL_BROKEN = 2
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the worker and return its exit code: 0 when the front is done with it."""
     options = _parse_arguments(arguments)
     die_with_parent(options.parent)
+    offer_to_oom_killer(options.oom_points)
     disable_core_dumps()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all: the front drains first
     os.chdir("/")  # a model must not find files beside it
@@ -56,6 +57,7 @@ def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="shoal_worker", description="Run one model for a front of shoal-agent.")
     parser.add_argument("--fd", type=int, required=True, help="descriptor of the control channel")
     parser.add_argument("--parent", type=int, required=True, help="process id of the front")
+    parser.add_argument("--oom-points", type=int, default=0, help="how much sooner than the front to run out of memory")
     parser.add_argument("--nice", type=int, default=0, help="how much less urgent than the front, 0 to 19")
     return parser.parse_args(arguments)
 
@@ -65,10 +67,10 @@ def _load(channel: Channel) -> Engine | None:
     message, fds = channel.receive(None)
     try:
         request = parse_message(message)
-        if not isinstance(request, Load) or len(fds) != 1:
-            raise BadMessage("a front sends load with the descriptor of the model first; found another message")
+        if not isinstance(request, Load) or not fds:
+            raise BadMessage("a front sends load with descriptors of the model's files first; found another message")
         started = time.perf_counter()
-        engine = load_engine(request, model=read_sealed(fds[0]))
+        engine = load_engine(request, files=[read_sealed(fd) for fd in fds])
     except (EngineMissing, ModelRefused) as error:
         channel.send(encode_message(_refusal(error)))
         return None
@@ -79,12 +81,18 @@ def _load(channel: Channel) -> Engine | None:
         engine=request.engine,
         engine_version=engine.version,
         placement=engine.placement,
+        devices=engine.devices,
         inputs=engine.inputs,
         outputs=engine.outputs,
         load_ms=(time.perf_counter() - started) * 1000,
         rss_bytes=_resident_bytes(),
     )
-    channel.send(encode_message(loaded))
+    plan_fds = [] if engine.plan is None else [seal_bytes(engine.plan)]
+    try:
+        channel.send(encode_message(loaded), fds=plan_fds)
+    finally:
+        for fd in plan_fds:
+            os.close(fd)
     return engine
 
 

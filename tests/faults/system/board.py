@@ -39,7 +39,6 @@ class Board:
         self.expected: dict[str, str] = {}
         """Name of each item that was ever given to the board, by the id that its answer must have."""
         self._daemon: subprocess.Popen[bytes] | None = None
-        self._sound = short_sound()
         self._placed = 0
 
     def enrol(self, token: str) -> None:
@@ -125,7 +124,7 @@ class Board:
     def give(self, content: bytes | None = None, *, prefix: str = "sound") -> str:
         """Place an item in the folder; returns the id that its answer must have (docs/protocol.md)."""
         self._placed += 1
-        name, data = f"{prefix}-{self._placed:06d}", content if content is not None else self._sound
+        name, data = f"{prefix}-{self._placed:06d}", content or short_sound(self._placed)
         identity = ["shoal/answer/v1", self.device, SOURCE, name, hashlib.sha256(data).hexdigest()]
         answer_id = hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
         self.expected[answer_id] = name

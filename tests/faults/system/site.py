@@ -160,7 +160,7 @@ class Site:
             return sum(found.values()), missing[:5], list((found - expected).items())[:5]
 
         wait_for(lambda: self.answers() == expected, what=lambda: f"rows, missing, too many: {difference()}")
-        assert os.listdir(board.items) == []
+        wait_for(lambda: not os.listdir(board.items), what=lambda: f"still in the folder: {os.listdir(board.items)}")
         assert self.query("SELECT * FROM lost_row") == []
         assert self.query("SELECT * FROM rejected_row") == []
 

@@ -40,7 +40,7 @@ Row = tuple[UpdateState, Outcome]
 def spoil_in_fleet(stage: Stage) -> Iterator[None]:
     """The fleet gives other bytes than were signed, until the end."""
     missing = [name for name in _granted(stage) if not (stage.board.state / STORE / name).exists()]
-    paths = [stage.site.state / "sealed" / name for name in missing]
+    paths = [stage.site.state / "sealed" / name[:2] / name for name in missing]
     _spoil(paths)
     yield
     _spoil(paths)

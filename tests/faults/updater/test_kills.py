@@ -6,7 +6,7 @@ leads to the row, and where the update must end, is written down here by hand.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import get_args
 
 import msgspec
@@ -29,7 +29,6 @@ from shoal_agent.updater.transitions import (
     REFUSING,
     SWITCHING,
     TRANSITIONS,
-    UNKNOWN,
     VERIFYING,
     Outcome,
 )
@@ -109,9 +108,9 @@ WORLDS: dict[Row, World] = {
     (COMMITTING, DONE): GOOD,
     (COMMITTING, EXHAUSTED): GOOD,
     (FALLING_BACK, DONE): SLOW,
-    (FALLING_BACK, EXHAUSTED): replace(SLOW, end=UNKNOWN, versions=(2, 1)),
+    (FALLING_BACK, EXHAUSTED): SLOW,
     (REFUSING, DONE): GOLDEN_FAILS,
-    (REFUSING, EXHAUSTED): replace(GOLDEN_FAILS, end=UNKNOWN),
+    (REFUSING, EXHAUSTED): GOLDEN_FAILS,
 }
 
 SAME_IN_ALL_WORLDS = {COMMITTED, PLANNING, FETCHING, VERIFYING}

@@ -70,7 +70,7 @@ class Board:
         finally:
             process.terminate()
             try:
-                _, log = process.communicate(timeout=20)
+                _, log = process.communicate(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 _, log = process.communicate()

@@ -2,7 +2,8 @@
 
 An item is removed once its answer is stored, as in a real source. `--behaviour` makes it fail: `refuse` says no to
 golden cases, `load-fails` to loading version 2; once after the third answer, `dies` ends it and `babbles` has it send a
-message of a wrong type.
+message of a wrong type. `poisoned` tells of two workers that died of one item, then ends. `crash-loops` stops version 2
+after its eighth answer, for want of an engine.
 """
 
 import argparse
@@ -16,6 +17,8 @@ from shoal_wire.histogram import Sketch
 from shoal_wire.messages import Answer, ReleaseReference
 from shoal_worker.channel import Channel, ChannelClosed, ChannelTimeout
 from shoal_worker.process import die_with_parent
+
+POISON = "abcd" * 16
 
 
 class FakeFront:
@@ -41,7 +44,9 @@ class FakeFront:
             getattr(self, f"on_{message['type']}")(message)
 
     def on_configure(self, message: dict) -> None:  # type: ignore[type-arg]
-        assert message["device"] and message["threads"] >= 1
+        assert message["device"] and message["threads"] >= 0
+        if self.behaviour == "poisoned":
+            assert message["suspects"] == ({POISON: 2} if self.mark.exists() and "--check" not in sys.argv else {})
         self.sources = message["sources"]
 
     def on_load(self, message: dict) -> None:  # type: ignore[type-arg]
@@ -108,11 +113,29 @@ class FakeFront:
             self.misbehave_once()
 
     def misbehave_once(self) -> None:
-        if self.behaviour in ("dies", "babbles") and not self.mark.exists():
+        version = max((serving.version for serving in self.serving.values()), default=0)
+        if self.behaviour == "crash-loops" and version == 2 and self.answered_by_second() >= 8:
+            slot, serving = self.serving.popitem()
+            stopped = {"type": "stopped", "slot": slot, "reason": "fake: its workers died"}
+            self.channel.send({**stopped, "reference": msgspec.to_builtins(serving)})
+        if self.behaviour in ("dies", "babbles", "poisoned") and not self.mark.exists():
             self.mark.touch()
+            if self.behaviour == "poisoned":
+                for _ in range(2):
+                    self.tell_of_death()
+                os.abort()
             if self.behaviour == "dies":
                 os.abort()
             self.channel.send({"type": "answers", "items": "many"})
+
+    def answered_by_second(self) -> int:
+        return self.counts[next(iter(self.serving.values())).manifest_sha256][0]
+
+    def tell_of_death(self) -> None:
+        slot, serving = next(iter(self.serving.items()))
+        died: dict[str, object] = {"type": "worker_died", "slot": slot, "reference": msgspec.to_builtins(serving)}
+        died |= {"engine": "fake", "engine_version": "1", "reason": "was killed by signal 11", "exit_code": -11}
+        self.channel.send({**died, "peak_bytes": 1_000_000, "item_sha256": POISON})
 
     def report_health(self) -> None:
         for slot, serving in self.serving.items():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from shoal_agent import front_messages as messages
 from shoal_agent.slots import HeldRelease
 from shoal_wire import sealed_file
@@ -34,6 +35,8 @@ class Board:
         self.keys: dict[str, str] = {}
         self.answers: list[Answer] = []
         self.health: messages.Health | None = None
+        self.deaths: list[messages.WorkerDied] = []
+        self.configuration = messages.Configure(device=DEVICE, threads=1)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._channels: list[Channel] = []
 
@@ -47,11 +50,14 @@ class Board:
         self._channels.append(channel)
         channel.greet(role="daemon")
         source = messages.Source("mic", "folder", str(self.inbox), "note-events")
-        send(channel, messages.Configure(device=DEVICE, sources=() if options else (source,), threads=1))
+        send(channel, msgspec.structs.replace(self.configuration, sources=() if options else (source,)))
         return channel, process
 
-    def hold(self, folder: Path) -> HeldRelease:
-        """Seal a release folder into the store, as publisher and updater would."""
+    def hold(self, folder: Path, *, memory_bytes: int = 0) -> HeldRelease:
+        """Seal a release folder into the store, as publisher and updater would.
+
+        `memory_bytes` is what its variants say that they need.
+        """
         draft = parse_draft((folder / "release.json").read_bytes())
         files = []
         for file in draft.files:
@@ -74,6 +80,15 @@ class Board:
                 )
             )
         fields = {name: getattr(draft, name) for name in draft.__struct_fields__}
+        fields["models"] = tuple(
+            msgspec.structs.replace(
+                model,
+                variants=tuple(
+                    msgspec.structs.replace(variant, memory_bytes=memory_bytes) for variant in model.variants
+                ),
+            )
+            for model in draft.models
+        )
         raw = encode(Manifest(**{**fields, "files": tuple(files)}))
         digest = hashlib.sha256(raw).hexdigest()
         (self.store / digest).write_bytes(raw)
@@ -100,6 +115,8 @@ class Board:
                 send(channel, messages.Stored(answer_ids=tuple(answer.answer_id for answer in message.items)))
             elif isinstance(message, messages.Health):
                 self.health = message
+            elif isinstance(message, messages.WorkerDied):
+                self.deaths.append(message)
             if until(message):
                 return message
         raise AssertionError("the front didn't say what was expected in time")

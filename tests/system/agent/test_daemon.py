@@ -23,6 +23,7 @@ from shoal_wire.update import UpdateState
 
 from tests.system.agent.board import DEVICE_ID, MODEL, Board
 from tests.system.agent.fake_fleet import FakeFleet, with_field
+from tests.system.agent.fake_front import POISON
 from tests.system.fleet.broker_site import wait_until
 
 
@@ -207,6 +208,54 @@ def test_release_that_cannot_be_loaded_goes_back(board: Board) -> None:
         )
 
 
+def test_previous_release_stands_in_for_one_that_crashes(board: Board) -> None:
+    """After its commit: slots.json goes on to call the new release current, the report says what serves."""
+    board.trust_fleet()
+    board.add_items(10)
+    board.fleet.assign(board.assignment(1), generation=1)
+    with board.daemon(front="crash-loops"):
+        wait_committed(board, version=1, generation=1)
+        board.fleet.assign(board.assignment(2), generation=2)
+        wait_serving(board, version=2)
+        board.add_items(7, prefix="probation")
+        wait_committed(board, version=2, generation=2)
+        names = board.add_items(10, prefix="more")
+        wait_until(
+            lambda: board.fleet.last_report(
+                lambda report: (
+                    (slot := report.slots[0]).current is not None
+                    and slot.current.version == 2
+                    and slot.serving is not None
+                    and slot.serving.version == 1
+                )
+            ),
+            what="the first release stands in for the second",
+        )
+        wait_until(lambda: not list(board.items.iterdir()), what="no item is left")
+        wait_until(lambda: bool(board.fleet.events("standing-in")), what="the fleet hears of it")
+        assert {answer.item for answer in board.fleet.answers()} >= names
+    assert "its workers died" in board.fleet.events("standing-in")[0].detail
+    status = read_status(DiskFiles(), board.state)
+    assert status.slots[0].current is not None and status.slots[0].current.version == 2
+
+
+def test_item_that_two_workers_died_of_is_known_to_the_next_front(board: Board) -> None:
+    board.trust_fleet()
+    names = board.add_items(20)
+    board.fleet.assign(board.assignment(1), generation=1)
+    with board.daemon(front="poisoned"):
+        wait_answers(board, names)
+        wait_until(lambda: bool(board.fleet.events("item-quarantined")), what="the fleet hears of it")
+    (died, again) = board.fleet.events("worker-died")
+    assert died.detail == again.detail and "signal 11" in died.detail and "in fake 1" in died.detail
+    assert load_quarantine(board) == {POISON: 2}
+
+
+def load_quarantine(board: Board) -> dict[str, int]:
+    items = json.loads((board.state / "quarantine.json").read_bytes())["items"]
+    return {item["item_sha256"]: item["deaths"] for item in items}
+
+
 def test_grant_for_another_device_is_refused(board: Board) -> None:
     board.trust_fleet()
     board.fleet.assign(board.assignment(1, device="d-another"), generation=1)
@@ -344,7 +393,7 @@ def test_only_one_daemon_uses_a_state_folder(board: Board) -> None:
     with board.daemon():
         wait_until(lambda: bool(board.fleet.reports), what="a first report")
         second = board.start()
-        _, log = second.communicate(timeout=20)
+        _, log = second.communicate(timeout=60)
         assert second.returncode == 1
         assert "another shoal-agent runs" in log
 
@@ -371,7 +420,7 @@ def test_status_command_says_what_the_board_holds(board: Board) -> None:
     with board.daemon():
         wait_committed(board, version=1, generation=1)
         command = [str(Path(sys.executable).with_name("shoal-agent")), "status", "--json", "--state", str(board.state)]
-        status = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=20).stdout)
+        status = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
     assert status["is_running"] is True
     assert (status["device"], status["slots"][0]["current"]["version"]) == (DEVICE_ID, 1)
     assert status["update"]["state"] == "committed"
@@ -395,7 +444,7 @@ def test_the_installed_command_runs_the_real_updater(board: Board) -> None:
         )
     finally:
         daemon.terminate()
-        _, log = daemon.communicate(timeout=20)
+        _, log = daemon.communicate(timeout=60)
         print(log)
     assert daemon.returncode == 0
     assert "root.json" in log

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shoal_agent.front.worker import DeadlineMissed, Worker, WorkerDied, WorkerHung, WorkerLost, WorkerOptions
+from shoal_agent.front.worker import DeadlineMissed, Worker, WorkerOptions
+from shoal_agent.front.worker_process import WorkerDied, WorkerEnded, WorkerHung, WorkerLost
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused
 from shoal_worker.memory import seal_bytes
 
@@ -217,7 +218,7 @@ def test_worker_that_does_not_answer_is_killed() -> None:
         with pytest.raises(WorkerHung, match="was killed"):
             worker.run({"left": ONES, "right": ONES}, deadline_s=0.1)
         assert is_gone(worker.pid)
-        with pytest.raises(WorkerDied):
+        with pytest.raises(WorkerEnded):
             add(worker)
 
 
@@ -284,7 +285,7 @@ def test_close_ends_a_run_that_takes_too_long() -> None:
         wait_until(lambda: cpu_ticks(worker.pid) > at_rest)
         worker.close(drain_s=0.1)
         runner.join()
-        assert [type(error) for error in errors] == [WorkerDied]
+        assert [type(error) for error in errors] == [WorkerEnded]
         assert is_gone(worker.pid)
 
 

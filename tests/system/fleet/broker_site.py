@@ -27,7 +27,7 @@ from shoal_fleet.broker.files import write_revocations, write_start
 from shoal_fleet.broker.process import Broker
 from shoal_fleet.pki.authority import Authority, Identity
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ADDRESS = "127.0.0.1"
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from shoal_agent.configuration import Configuration, FolderSource, load_configuration, parse_configuration
+from shoal_agent.configuration import Configuration, FolderSource, SlotSetting, load_configuration, parse_configuration
 from shoal_agent.errors import WrongConfiguration
 
 PATH = Path("/etc/shoal/agent.toml")
@@ -16,6 +16,10 @@ outbox_bytes = 2_000_000
 log_level = "debug"
 [interpreters]
 onnxruntime = "/usr/bin/python3"
+[slots.note-events]
+deadline_s = 5
+threads = 1
+swap = "resource-preserving"
 [[sources]]
 kind = "folder"
 name = "microphone"
@@ -26,6 +30,7 @@ release = "note-events"
         sources=(FolderSource(kind="folder", name="microphone", path="/etc/shoal/recordings", release="note-events"),),
         threads=2,
         interpreters={"onnxruntime": "/usr/bin/python3"},
+        slots={"note-events": SlotSetting(deadline_s=5.0, threads=1, swap="resource-preserving")},
         outbox_bytes=2_000_000,
         log_level="debug",
     )
@@ -62,6 +67,14 @@ release = "one"
 def test_environment_goes_before_the_file() -> None:
     environment = {"SHOAL_THREADS": "3", "SHOAL_OTHER": "ignored"}
     assert parse_configuration(b"threads = 1", path=PATH, environment=environment).threads == 3
+
+
+@pytest.mark.parametrize(
+    "line", ["deadline_s = 0", "deadline_s = 1e9", "threads = -1", 'swap = "never"', "deadline = 3"]
+)
+def test_tells_what_is_wrong_with_a_slot(line: str) -> None:
+    with pytest.raises(WrongConfiguration, match="slots"):
+        parse_configuration(f"[slots.note-events]\n{line}".encode(), path=PATH, environment={})
 
 
 @pytest.mark.parametrize("raw", [b"threads = ", b"\xff", b"sources = 3", b"[[sources]]\nkind = 1", b"sources = [1]"])

@@ -26,11 +26,12 @@ from shoal_worker.messages import (
 
 RECORD = TensorRecord(name="x", dtype="float32", shape=(2, 3), offset=64)
 EXAMPLES: list[Message] = [
-    Load(engine="onnxruntime", format="onnx", threads=2, precision="exact", memory_arena=True),
+    Load(engine="onnxruntime", format="onnx", threads=2, precision="exact", memory_arena=True, device="CPU"),
     Loaded(
         engine="onnxruntime",
         engine_version="1.2.3",
         placement=("CPUExecutionProvider",),
+        devices=("CPUExecutionProvider", "CUDAExecutionProvider"),
         inputs=(TensorSpec(name="x", dtype="float32", shape=(None, 3)),),
         outputs=(TensorSpec(name="y", dtype="int64", shape=()),),
         load_ms=12.5,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,13 @@ import shoal_worker
 
 FOLDER = Path(shoal_worker.__file__).parent
 SOURCES = sorted(FOLDER.rglob("*.py"))
-ENGINE_LIBRARIES = {"onnxruntime_engine.py": {"onnxruntime"}}
+ENGINE_LIBRARIES = {
+    "litert_engine.py": {"ai_edge_litert"},
+    "onnxruntime_engine.py": {"onnxruntime"},
+    "openvino_engine.py": {"openvino"},
+    "tensorrt_engine.py": {"tensorrt"},
+    "tflite_runtime_engine.py": {"tflite_runtime"},
+}
 
 
 def imported_packages(tree: ast.Module) -> Iterator[str]:
@@ -45,11 +53,28 @@ def test_what_other_processes_import_pulls_in_no_numpy() -> None:
     assert done.stdout == "False\n"
 
 
-def test_real_python_3_9_compiles_and_imports_it(tmp_path: Path) -> None:
-    interpreter = "python3.9"
+def with_python_3_9() -> dict[str, str] | None:
+    """An environment in which python3.9 runs: this one, or pyenv with that version; None where there is none."""
+    chosen = [{}, *({"PYENV_VERSION": version} for version in pyenv_versions() if version.startswith("3.9."))]
+    for extra in chosen:
+        environment = {**os.environ, **extra}
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run(["python3.9", "--version"], capture_output=True, check=True, timeout=60, env=environment)
+            return environment
+    return None
+
+
+def pyenv_versions() -> list[str]:
     try:
-        subprocess.run([interpreter, "--version"], capture_output=True, check=True, timeout=60)
+        listed = subprocess.run(["pyenv", "versions", "--bare"], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.CalledProcessError):
+        return []
+    return listed.stdout.split()
+
+
+def test_real_python_3_9_compiles_and_imports_it(tmp_path: Path) -> None:
+    environment = with_python_3_9()
+    if environment is None:
         pytest.skip("no python3.9 on PATH")
     program = """
 import compileall, pathlib, sys
@@ -59,4 +84,4 @@ sys.path.insert(0, str(folder.parent))
 assert compileall.compile_dir(folder, quiet=1)
 import shoal_worker.serve, shoal_worker.engines
 """
-    subprocess.run([interpreter, "-I", "-c", program, FOLDER, tmp_path], check=True, timeout=60)
+    subprocess.run(["python3.9", "-I", "-c", program, FOLDER, tmp_path], check=True, timeout=60, env=environment)

@@ -28,6 +28,7 @@ class Engine(enum.Enum):
 
     ONNXRUNTIME = "onnxruntime"
     LITERT = "litert"
+    TFLITE_RUNTIME = "tflite-runtime"
     OPENVINO = "openvino"
     TENSORRT = "tensorrt"
 

@@ -165,6 +165,8 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True, tag="telemetry", tag_
     answers: Counter
     errors: Counter
     latency_ms: Histogram
+    deaths: Counter = 0
+    """Of workers: however many of one item. Each has an event of its own, with signal, memory and engine."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_field="kind"):

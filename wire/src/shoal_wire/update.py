@@ -27,4 +27,5 @@ class UpdateState(enum.Enum):
 TERMINAL = frozenset(
     {UpdateState.COMMITTED, UpdateState.FELL_BACK, UpdateState.REFUSED, UpdateState.SUPERSEDED, UpdateState.UNKNOWN}
 )
-FAILED = frozenset({UpdateState.FELL_BACK, UpdateState.REFUSED})
+FAILED = frozenset({UpdateState.FELL_BACK, UpdateState.REFUSED, UpdateState.UNKNOWN})
+"""Ended, and not well: a rollout counts them against the release, and people should look at the last one."""

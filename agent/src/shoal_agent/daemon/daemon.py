@@ -16,25 +16,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shoal_wire.envelope import KeySigner
-from shoal_wire.messages import Process
+from shoal_wire.messages import Event, Process
 from shoal_wire.topics import Up
 from shoal_worker.process import disable_core_dumps
 
 from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.checking import check
+from shoal_agent.daemon.delegation import claim_own
 from shoal_agent.daemon.delivery import Delivery
 from shoal_agent.daemon.holdings import Holdings
 from shoal_agent.daemon.inbox import Inbox
-from shoal_agent.daemon.link import Link
+from shoal_agent.daemon.link import Incoming, Link
 from shoal_agent.daemon.memory import children, read_memory
 from shoal_agent.daemon.notify import keep_watchdog, notify
 from shoal_agent.daemon.outbox import open_outbox
+from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.reporting import Origin, Reporter, Running
 from shoal_agent.daemon.serving import FrontKeeper, Setting
 from shoal_agent.daemon.supervision import Programs
 from shoal_agent.daemon.telemetry import Counted, Counts
 from shoal_agent.daemon.updating import UpdaterKeeper
+from shoal_agent.engine_table import runnable_formats
 from shoal_agent.errors import AlreadyRunning
 from shoal_agent.files import Files
 from shoal_agent.keys import load_keys
@@ -51,7 +54,7 @@ class Daemon:
     """One start of the daemon."""
 
     def __init__(self, state: Path, *, configuration: Configuration, files: Files, programs: Programs) -> None:
-        """Make all parts. In the loop.
+        """Make all parts. In the loop, before there is a child.
 
         Raises:
             NotEnrolled, StateDamaged: see `state.py` and `keys.py`.
@@ -66,11 +69,7 @@ class Daemon:
         self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
         self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
         self._link = Link(
-            device,
-            state=state,
-            stream=stream,
-            on_message=lambda message: self._inbox.put(message),
-            on_connected=self._note_connected,
+            device, state=state, stream=stream, on_message=self._note_message, on_connected=self._note_connected
         )
         self._delivery = Delivery(
             self._recorder, device=name, signer=signer, publish=lambda batch: self._link.publish(Up.BATCH, batch)
@@ -84,13 +83,19 @@ class Daemon:
             running=lambda: Running(self._holdings.slots, self._holdings.journal, self._front.serving),
             publish=lambda report: self._link.publish(Up.REPORTED, report, is_retained=True),
         )
-        setting = Setting(programs.front, state, name, keys.hpke, configuration)
+        self._delegation = claim_own()
+        setting = Setting(programs.front, state, name, keys.hpke, configuration, self._delegation.group)
         self._front = FrontKeeper(
-            setting, recorder=self._recorder, on_change=self._reporter.touch, on_end=self._take_last_counts
+            setting,
+            recorder=self._recorder,
+            quarantine=Quarantine(files, state),
+            on_change=self._reporter.touch,
+            on_end=self._take_last_counts,
         )
         self._updater = UpdaterKeeper(
             programs.updater,
             state=state,
+            formats=runnable_formats(interpreters=configuration.interpreters),
             holder=self._holdings,
             front=self._front,
             check=lambda held: check(held, setting=setting, recorder=self._recorder),
@@ -139,12 +144,18 @@ class Daemon:
         desired = self._holdings.desired
         if desired is not None and desired.order > (self._reporter.accepted or (0, 0)):
             self._reporter.accept(desired.order)
+        if self._delegation.group is None:
+            detail = f"workers have no memory limit of their own: {self._delegation.reason}"
+            self._recorder.note(Event(at=time.time(), name="memory-limits-off", detail=detail))
         self._updater.wake()
 
     def _note_holdings(self) -> None:
         self._front.want(self._holdings.slots)
         self._inbox.look_again()
         self._reporter.touch()
+
+    def _note_message(self, message: Incoming) -> None:
+        self._inbox.put(message)
 
     def _note_connected(self, is_connected: bool) -> None:
         self._delivery.connected(is_connected)

@@ -1,7 +1,7 @@
 """Which releases should serve, and how is the front kept at it?
 
-What slots.json calls current is loaded; a front that ends is started again and loads it anew. Answers go to the outbox,
-and only then does the front hear that their items are done.
+What slots.json calls current is loaded; a front that ends is started again and loads it anew; what stands in for it is
+`wanted_slot`'s to say. Answers go to the outbox, and only then does the front hear that their items are done.
 """
 
 import asyncio
@@ -15,17 +15,20 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.asymmetric import x25519
 from shoal_wire.errors import WireError
 from shoal_wire.histogram import Histogram, Sketch
-from shoal_wire.messages import Event
+from shoal_wire.messages import Event, ReleaseReference
 
 from shoal_agent import updater_messages
 from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.backoff import Backoff
 from shoal_agent.daemon.grants import open_content_keys
 from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
+from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
 from shoal_agent.daemon.telemetry import Counted
+from shoal_agent.daemon.wanted_slot import WantedSlot
 from shoal_agent.front_messages import (
+    QUARANTINE_DEATHS,
     Answers,
     Configure,
     Health,
@@ -34,8 +37,10 @@ from shoal_agent.front_messages import (
     Notice,
     Serving,
     Source,
+    Stopped,
     Stored,
     Unload,
+    WorkerDied,
     as_frame,
 )
 from shoal_agent.slots import STORE, HeldRelease, Slots
@@ -67,16 +72,20 @@ class Setting(NamedTuple):
     device: str
     key: x25519.X25519PrivateKey
     configuration: Configuration
+    groups: Path | None
 
-    def configure(self, *, with_sources: bool) -> Configure:
-        """The first message to a front."""
+    def configure(self, *, with_sources: bool, suspects: dict[str, int]) -> Configure:
+        """The first message to a front. `suspects`: deaths by item, see `quarantine`."""
         configuration = self.configuration
         sources = [Source(source.name, source.kind, source.path, source.release) for source in configuration.sources]
         return Configure(
             device=self.device,
             sources=tuple(sources) if with_sources else (),
-            threads=configuration.threads or len(os.sched_getaffinity(0)),
+            threads=configuration.threads,
+            slots=configuration.slots,
             interpreters=configuration.interpreters,
+            groups=str(self.groups) if self.groups else "",
+            suspects=suspects,
         )
 
     def open(self, held: HeldRelease) -> Opened:
@@ -89,39 +98,6 @@ class Setting(NamedTuple):
         return Opened(str(self.state / STORE), keys)
 
 
-class _Slot:
-    """One model's place in the front."""
-
-    def __init__(self) -> None:
-        self.wanted: HeldRelease | None = None
-        self.previous: HeldRelease | None = None
-        self.serving: Serving | None = None
-        self.health: Health | None = None
-        self.is_loading = False
-        self.deaths = 0
-        """Of fronts, and of workers of fronts that ended, since `wanted` changed."""
-        self.deaths_in_load = 0
-        self.waiters: list[asyncio.Future[str | None]] = []
-        self.retry = Backoff(first_s=5.0, most_s=300.0)
-
-    @property
-    def digest(self) -> str | None:
-        """Of the wanted release's manifest."""
-        return self.wanted.reference.manifest_sha256 if self.wanted else None
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether the front serves what is wanted."""
-        return (self.serving.reference.manifest_sha256 if self.serving else None) == self.digest
-
-    def answer(self, failure: str | None) -> None:
-        """Tell those who wait how it went."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(failure)
-
-
 class FrontKeeper:
     """Keeps a front serving what it should."""
 
@@ -130,15 +106,17 @@ class FrontKeeper:
         setting: Setting,
         *,
         recorder: Recorder,
+        quarantine: Quarantine,
         on_change: Callable[[], None],
         on_end: Callable[[list[Counted]], None],
     ) -> None:
         """`on_change`: what serves has changed. `on_end`: a front ended, with its last counts."""
         self._setting = setting
         self._recorder = recorder
+        self._quarantine = quarantine
         self._on_change = on_change
         self._on_end = on_end
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, WantedSlot] = {}
         self._child: Child | None = None
         self._is_needed = asyncio.Event()
         self._storing: set[asyncio.Task[None]] = set()
@@ -164,12 +142,10 @@ class FrontKeeper:
     def want(self, slots: Slots) -> None:
         """Serve what is current in these slots."""
         for name in self._slots.keys() | slots.slots.keys():
-            slot = self._slots.setdefault(name, _Slot())
+            slot = self._slots.setdefault(name, WantedSlot())
             held = slots.slots.get(name)
-            wanted, slot.previous = (held.current, held.previous) if held else (None, None)
-            if (wanted.reference.manifest_sha256 if wanted else None) != slot.digest:
-                slot.wanted, slot.deaths, slot.deaths_in_load, slot.is_loading = wanted, 0, 0, False
-                slot.retry.reset()
+            wanted, previous = (held.current, held.previous) if held else (None, None)
+            if slot.want(wanted, previous=previous):
                 self._load(name)
         if any(slot.wanted for slot in self._slots.values()):
             self._is_needed.set()
@@ -180,13 +156,12 @@ class FrontKeeper:
 
     async def switch(self, name: str) -> str | None:
         """Wait until what is wanted in the slot serves; None then, or why it can't."""
-        slot = self._slots.setdefault(name, _Slot())
+        slot = self._slots.setdefault(name, WantedSlot())
         if slot.is_serving:
             return None
-        waiter: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        slot.waiters.append(waiter)
+        waiter = slot.wait()
         if not slot.is_loading:
-            slot.deaths_in_load = 0
+            slot.failure, slot.deaths_in_load = "", 0
             self._load(name)
         return await waiter
 
@@ -208,7 +183,7 @@ class FrontKeeper:
             manifest_sha256=slot.digest,
             answers=health.answers if health else 0,
             errors=health.errors if health else 0,
-            deaths=slot.deaths + (health.deaths if health else 0),
+            deaths=slot.deaths,
             histogram=health.histogram if health else Histogram(),
             serving=slot.is_serving,
         )
@@ -239,14 +214,14 @@ class FrontKeeper:
 
     async def _converse(self, child: Child) -> None:
         self._child = child
-        child.send(as_frame(self._setting.configure(with_sources=True)))
+        child.send(as_frame(self._setting.configure(with_sources=True, suspects=self._quarantine.deaths)))
         for name in self._slots:
             self._load(name)
         while True:
             message = parse_front_message(await child.receive(timeout_s=self._patience_s()))
             match message:
                 case Health():
-                    self._slots.setdefault(message.slot, _Slot()).health = message
+                    self._slots.setdefault(message.slot, WantedSlot()).health = message
                 case Answers():
                     task = asyncio.create_task(self._store(message, child))
                     self._storing.add(task)
@@ -255,6 +230,10 @@ class FrontKeeper:
                     self._note_serving(message)
                 case LoadFailed():
                     self._note_failure(message)
+                case Stopped():
+                    self._note_stopped(message)
+                case WorkerDied():
+                    self._note_death(message)
                 case Notice():
                     self._note_event(message.name, message.detail)
 
@@ -269,47 +248,85 @@ class FrontKeeper:
         child.send(as_frame(Stored(tuple(answer.answer_id for answer in message.items))))
 
     def _load(self, name: str) -> None:
-        """Have the front load what is wanted; without a front the next one will."""
+        """Have the front load what is to serve; without a front the next one will."""
         slot = self._slots[name]
         if self._child is None or slot.is_loading:
             return
-        if slot.wanted is None:
+        if slot.target is None:
             slot.serving = slot.health = None
             self.settle(name)
             slot.answer(None)
             self._on_change()
             return
         try:
-            opened = self._setting.open(slot.wanted)
+            opened = self._setting.open(slot.target)
         except WireError as error:
-            self._note_failure(LoadFailed(name, slot.wanted.reference, str(error)))
+            self._note_failure(LoadFailed(name, slot.target.reference, str(error)))
             return
         slot.is_loading = True
-        self._child.send(as_frame(Load(name, slot.wanted, opened.store, opened.content_keys)))
+        self._child.send(as_frame(Load(name, slot.target, opened.store, opened.content_keys)))
 
     def _note_serving(self, message: Serving) -> None:
-        slot = self._slots.setdefault(message.slot, _Slot())
-        slot.serving = message
-        if slot.is_serving:
-            slot.is_loading, slot.deaths_in_load = False, 0
-            slot.retry.reset()
-            slot.answer(None)
+        slot = self._slots.setdefault(message.slot, WantedSlot())
+        is_news = message.reference != (slot.serving.reference if slot.serving else None)
+        slot.note_serving(message)
+        if is_news and slot.failure:
+            words = f"{_name(message.reference)} serves in place of the current release: {slot.failure}"
+            self._note_event("standing-in", words)
         self._on_change()
 
     def _note_failure(self, message: LoadFailed) -> None:
-        slot = self._slots.setdefault(message.slot, _Slot())
+        slot = self._slots.setdefault(message.slot, WantedSlot())
+        reason = message.reason[:MAX_REASON] or "the release can't be loaded"
         if message.reference.manifest_sha256 != slot.digest:
+            if slot.target and slot.target.reference == message.reference:
+                slot.is_loading = False  # what was to stand in can't either
+                self._note_event("load-failed", f"{_name(message.reference)}: {reason}")
             return
         slot.is_loading = False
-        reason = message.reason[:MAX_REASON] or "the release can't be loaded"
         slot.answer(reason)
-        self._note_event("load-failed", f"{message.reference.release} {message.reference.version}: {reason}")
-        asyncio.get_running_loop().call_later(slot.retry.next_s(), self._retry, message.slot, slot.digest)
+        self._note_event("load-failed", f"{_name(message.reference)}: {reason}")
+        self._give_up(message.slot, reason, after_s=slot.retry.next_s())
 
-    def _retry(self, name: str, digest: str) -> None:
-        """A release that is still wanted may load another time: memory was short, or an interpreter was missing."""
+    def _note_stopped(self, message: Stopped) -> None:
+        """A release makes place for another, or has failed in every engine; then the previous one stands in."""
+        slot = self._slots.setdefault(message.slot, WantedSlot())
+        digest, reason = message.reference.manifest_sha256, message.reason[:MAX_REASON]
+        if slot.serving_digest == digest:
+            slot.serving = None
+            self._on_change()
+        if slot.is_loading:
+            return
+        self._note_event("stopped", f"{_name(message.reference)}: {reason}")
+        if digest == slot.digest:
+            self._give_up(message.slot, reason, after_s=slot.revive.next_s())
+
+    def _note_death(self, message: WorkerDied) -> None:
+        """A worker is gone. It speaks against the release, unless an earlier one died of the same item."""
+        slot = self._slots.setdefault(message.slot, WantedSlot())
+        item, deaths = message.item_sha256, 0
+        if item is not None:
+            deaths = self._quarantine.note(item, reference=message.reference, at=time.time())
+        if message.reference.manifest_sha256 == slot.digest and deaths <= 1:
+            slot.deaths += 1
+        what = f"{_name(message.reference)} in {message.engine} {message.engine_version}: {message.reason[:MAX_REASON]}"
+        self._note_event("worker-died", what + (f"; it ran the item {item}" if item else "; it ran nothing"))
+        if deaths == QUARANTINE_DEATHS:
+            self._note_event("item-quarantined", f"workers died {deaths} times while they ran the item {item}")
+
+    def _give_up(self, name: str, reason: str, *, after_s: float) -> None:
+        """What is wanted can't serve now: the previous release stands in if nothing else serves. Try again later."""
         slot = self._slots[name]
-        if slot.digest == digest and not slot.is_serving:
+        slot.failure = reason
+        if slot.serving is None and slot.previous is not None:
+            self._load(name)
+        asyncio.get_running_loop().call_later(after_s, self._retry, name, slot.digest)
+
+    def _retry(self, name: str, digest: str | None) -> None:
+        """A release that is still wanted may load another time."""
+        slot = self._slots[name]
+        if slot.digest == digest and not slot.is_serving and not slot.is_loading:
+            slot.failure = ""
             self._load(name)
 
     def _note_end(self, reason: str) -> None:
@@ -317,18 +334,10 @@ class FrontKeeper:
         self._child = None
         self._on_end(self.counted())
         for name, slot in self._slots.items():
-            if slot.health and slot.health.manifest_sha256 == slot.digest:
-                slot.deaths += slot.health.deaths
-            slot.serving = slot.health = None
-            if slot.wanted is None:
-                slot.answer(None)
-                continue
-            slot.deaths += 1
-            if slot.is_loading:
-                slot.is_loading = False
-                slot.deaths_in_load += 1
-                if slot.deaths_in_load >= DEATHS_IN_LOAD:
-                    slot.answer(f"the front ended {slot.deaths_in_load} times while it loaded {name}: {reason}")
+            if slot.note_front_end() and slot.deaths_in_load >= DEATHS_IN_LOAD and not slot.failure:
+                failure = f"the front ended {slot.deaths_in_load} times while it loaded {name}: {reason}"
+                slot.answer(failure)
+                self._give_up(name, failure, after_s=slot.retry.next_s())
         if self._is_needed.is_set():
             _LOG.warning("front: %s", reason)
             self._note_event("front-ended", reason)
@@ -336,3 +345,7 @@ class FrontKeeper:
 
     def _note_event(self, name: str, detail: str) -> None:
         self._recorder.note(Event(at=time.time(), name=name, detail=detail[:4000]))
+
+
+def _name(reference: ReleaseReference) -> str:
+    return f"{reference.release} {reference.version}"

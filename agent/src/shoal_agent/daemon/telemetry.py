@@ -18,11 +18,13 @@ class Counts:
         self._last: dict[str, Health] = {}
 
     def take(self, counted: Iterable[Counted], *, now: float) -> list[Telemetry]:
-        """A row for each release that answered since the last call. A front that started anew counts from nothing."""
+        """A row for each release that did or lost something since the last call; a new front counts from nothing."""
         rows = []
         for reference, health in counted:
             before = self._last.get(reference.manifest_sha256)
-            if before is None or before.answers > health.answers or before.errors > health.errors:
+            if before is None or any(
+                earlier > later for earlier, later in zip(_sums(before), _sums(health), strict=True)
+            ):
                 before = Health(
                     slot=health.slot,
                     manifest_sha256=health.manifest_sha256,
@@ -32,7 +34,7 @@ class Counts:
                     histogram=Histogram(),
                 )
             self._last[reference.manifest_sha256] = health
-            if (health.answers, health.errors) != (before.answers, before.errors):
+            if _sums(health) != _sums(before):
                 rows.append(_difference(reference, health, before, from_at=self._from_at, to_at=now))
         self._from_at = now
         return rows
@@ -40,6 +42,10 @@ class Counts:
     def start_anew(self) -> None:
         """The front ended: the next one counts from nothing."""
         self._last.clear()
+
+
+def _sums(health: Health) -> tuple[int, int, int]:
+    return health.answers, health.errors, health.deaths
 
 
 def subtract(histogram: Histogram, *, before: Histogram) -> Histogram:
@@ -66,5 +72,6 @@ def _difference(
         reference=reference,
         answers=health.answers - before.answers,
         errors=health.errors - before.errors,
+        deaths=health.deaths - before.deaths,
         latency_ms=subtract(health.histogram, before=before.histogram),
     )

@@ -38,8 +38,6 @@ from shoal_agent.updater_messages import (
 
 TRY_LATER = 75
 """Exit code of an updater that couldn't reach the fleet."""
-FORMATS = ("onnx",)
-"""Formats of models that the front has an engine for."""
 HEALTH_PERIOD_S = 0.5
 REFRESH_PAUSE_S = 10.0
 """Least time between two starts only for newer keys; grows while they bring none."""
@@ -71,13 +69,16 @@ class UpdaterKeeper:
         program: Sequence[str],
         *,
         state: Path,
+        formats: Sequence[str],
         holder: Holder,
         front: FrontKeeper,
         check: Callable[[HeldRelease], Awaitable[Verdict]],
         recorder: Recorder,
     ) -> None:
+        """`formats`: of models that an engine here may run."""
         self._program = program
         self._state = state
+        self._formats = formats
         self._holder = holder
         self._front = front
         self._check = check
@@ -150,7 +151,7 @@ class UpdaterKeeper:
 
     async def _run(self, *, is_refresh: bool) -> int | None:
         """One start of the updater, to its end; its exit code, None where it couldn't be started."""
-        options = ["--state", str(self._state), "--parent", str(os.getpid()), "--formats", *FORMATS]
+        options = ["--state", str(self._state), "--parent", str(os.getpid()), "--formats", *self._formats]
         child: Child | None = None
         self._is_done = False
         try:

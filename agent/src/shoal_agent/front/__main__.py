@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from shoal_worker.channel import Channel, ChannelClosed
-from shoal_worker.process import die_with_parent, disable_core_dumps
+from shoal_worker.process import die_with_parent, disable_core_dumps, offer_to_oom_killer
 
 from shoal_agent import front_messages as messages
-from shoal_agent.front.checking import run_golden_cases
-from shoal_agent.front.loading import LoadFailure, Stored, load_manifest, load_models
+from shoal_agent.front.checking import CHECK_NICE, load_candidate, run_golden_cases
+from shoal_agent.front.loading import LoadFailure, Stored
+from shoal_agent.front.model_workers import Death
 from shoal_agent.front.serving import ServingFront
-from shoal_agent.front.worker import WorkerOptions
 
 _Order = TypeVar("_Order", messages.Configure, messages.Check)
 
-CHECK_NICE = 10
-"""Golden cases must not take the processor from live input."""
+OOM_POINTS = 100
+"""By how much sooner than the daemon a front is killed when memory runs short; its workers go before it."""
 
 
 def main() -> int:
@@ -32,6 +32,7 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; ending is the daemon's to decide
     die_with_parent(arguments.parent)
+    offer_to_oom_killer(OOM_POINTS)
     disable_core_dumps()
     channel = Channel.from_fd(arguments.fd)
     with contextlib.suppress(ChannelClosed):
@@ -49,19 +50,31 @@ def _check(channel: Channel) -> None:
     configuration = _receive(channel, messages.Configure)
     order = _receive(channel, messages.Check)
     stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys)
-    options = WorkerOptions(threads=configuration.threads, nice=CHECK_NICE)
     try:
-        manifest = load_manifest(stored)
-        models = load_models(
-            stored, manifest, options=options, interpreters=configuration.interpreters, own=sys.executable
-        )
+        with load_candidate(stored, configuration, watcher=_Reporter(channel)) as (manifest, models):
+            verdict = run_golden_cases(stored, manifest, models)
     except LoadFailure as error:
         verdict = messages.Verdict(passed=False, reason=str(error), cases=())
-    else:
-        verdict = run_golden_cases(stored, manifest, models)
-        for model in models.values():
-            model.close()
     channel.send(messages.as_frame(verdict))
+
+
+class _Reporter:
+    """Tells the daemon what becomes of the candidate's workers."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def died(self, death: Death) -> None:
+        """See `Watcher`."""
+        self.noticed("candidate-worker-died", f"{death.engine} {death.engine_version}: {death.reason}")
+
+    def noticed(self, name: str, detail: str) -> None:
+        """See `Watcher`."""
+        self._channel.send(messages.as_frame(messages.Notice(name, detail)))
+
+    def stopped(self, reason: str) -> None:
+        """See `Watcher`."""
+        self.noticed("candidate-stopped", reason)
 
 
 def _receive(channel: Channel, kind: type[_Order]) -> _Order:

@@ -4,14 +4,69 @@ A niced front of its own runs them from raw bytes through the same pipeline as l
 "only a little" wrong in pre-processing, engine or weights gets to serve.
 """
 
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 from shoal_wire.manifest import GoldenCase, Manifest
 
-from shoal_agent.front.loading import LoadFailure, Stored, unseal
+from shoal_agent.configuration import SlotSetting
+from shoal_agent.front.admission import NoRoom, choose_swap
+from shoal_agent.front.board_memory import read_room
+from shoal_agent.front.loading import (
+    LoadFailure,
+    LoadSetting,
+    Stored,
+    load_manifest,
+    load_models,
+    predict_peaks,
+    unseal,
+)
+from shoal_agent.front.model_workers import Watcher
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import compare
 from shoal_agent.front.operations.values import Answer
 from shoal_agent.front.serving_model import ModelFailed, ServingModel, WorkerGone
-from shoal_agent.front_messages import CaseResult, Verdict
+from shoal_agent.front.worker import WorkerOptions
+from shoal_agent.front_messages import CaseResult, Configure, Verdict
+
+CHECK_NICE = 10
+"""Golden cases must not take the processor from live input."""
+CHECK_THREADS = 1
+
+
+@contextlib.contextmanager
+def load_candidate(
+    stored: Stored, configuration: Configure, *, watcher: Watcher
+) -> Iterator[tuple[Manifest, dict[str, ServingModel]]]:
+    """Load a release beside whatever serves, and let go of it afterwards.
+
+    Raises:
+        LoadFailure: it can't be loaded here, or there is no room for it.
+    """
+    manifest = load_manifest(stored)
+    setting = LoadSetting(
+        options=WorkerOptions(
+            threads=CHECK_THREADS,
+            nice=CHECK_NICE,
+            groups=Path(configuration.groups) if configuration.groups else None,
+        ),
+        interpreters=configuration.interpreters,
+        own=sys.executable,
+        deadline_s=configuration.slots.get(manifest.name, SlotSetting()).deadline_s,
+    )
+    needed = predict_peaks(stored, manifest, setting=setting)
+    try:
+        choose_swap(needed, room=read_room(), idle_bytes=0, serving_bytes=None, policy="availability-preserving")
+    except NoRoom as error:
+        raise LoadFailure(f"beside what serves, release {manifest.name} {manifest.version} {error}") from None
+    models = load_models(stored, manifest, setting=setting, watcher=watcher)
+    try:
+        yield manifest, models
+    finally:
+        for model in models.values():
+            model.close()
 
 
 def run_golden_cases(stored: Stored, manifest: Manifest, models: dict[str, ServingModel]) -> Verdict:
@@ -39,6 +94,6 @@ def _run_case(stored: Stored, manifest: Manifest, case: GoldenCase, model: Servi
 def _answer(model: ServingModel, raw: bytes) -> Answer:
     """What the model says; asked once more where its worker died, which may have been anybody's doing."""
     try:
-        return model.answer(raw)[0]
+        return model.answer(raw).answer
     except WorkerGone:
-        return model.answer(raw)[0]
+        return model.answer(raw).answer

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoal_wire import sealed_file
@@ -21,14 +21,14 @@ from shoal_wire.manifest import Manifest, Model, SealedFile, Variant, parse_mani
 from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_chunks
 
+from shoal_agent.engine_table import ELSEWHERE, engines_for, runnable_formats
+from shoal_agent.front.admission import Peak, limit_bytes, predict_peak
+from shoal_agent.front.model_workers import Recipe, Watcher
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import Pipeline
 from shoal_agent.front.serving_model import ServingModel
-from shoal_agent.front.worker import WorkerOptions
+from shoal_agent.front.worker import LOAD_TIMEOUT_S, WorkerOptions
 from shoal_agent.slots import HeldRelease
-
-ENGINES: Mapping[str, str] = {"onnx": "onnxruntime"}
-"""Which engine runs a variant, by the variant's format."""
 
 
 class LoadFailure(Exception):
@@ -42,6 +42,17 @@ class Stored:
     held: HeldRelease
     store: Path
     content_keys: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSetting:
+    """How models are loaded on this board. `own` is the interpreter of engines that `interpreters` doesn't name."""
+
+    options: WorkerOptions
+    interpreters: Mapping[str, str]
+    own: str
+    deadline_s: float
+    """For one inference."""
 
 
 def load_manifest(stored: Stored) -> Manifest:
@@ -62,18 +73,28 @@ def load_manifest(stored: Stored) -> Manifest:
         raise LoadFailure(str(error)) from None
 
 
-def load_models(
-    stored: Stored, manifest: Manifest, *, options: WorkerOptions, interpreters: Mapping[str, str], own: str
-) -> dict[str, ServingModel]:
-    """Load every model of a release, each in a worker of its own. `own` is the interpreter of engines not named.
+def predict_peaks(stored: Stored, manifest: Manifest, *, setting: LoadSetting) -> tuple[Peak, ...]:
+    """What each model of a release will need of memory.
 
     Raises:
-        LoadFailure: a file, an operation or the engine refused. Nothing is left running.
+        LoadFailure: a model has no variant that runs here.
+    """
+    variants = [_choose_variant(model, stored.held.variant, setting=setting) for model in manifest.models]
+    return tuple(_predict_peak(manifest, variant) for variant in variants)
+
+
+def load_models(
+    stored: Stored, manifest: Manifest, *, setting: LoadSetting, watcher: Watcher, timeout_s: float = LOAD_TIMEOUT_S
+) -> dict[str, ServingModel]:
+    """Load every model of a release, each in a worker of its own that has answered a golden case's input once.
+
+    Raises:
+        LoadFailure: a file, an operation or every engine refused. Nothing is left running.
     """
     with contextlib.ExitStack() as started:
         models = {}
         for model in manifest.models:
-            loaded = _load_model(stored, manifest, model, options=options, interpreters=interpreters, own=own)
+            loaded = _load_model(stored, manifest, model, setting=setting, watcher=watcher, timeout_s=timeout_s)
             started.callback(loaded.close)
             models[model.name] = loaded
         started.pop_all()
@@ -104,39 +125,50 @@ def unseal(stored: Stored, file: SealedFile) -> Iterator[bytes]:
 
 
 def _load_model(
-    stored: Stored,
-    manifest: Manifest,
-    model: Model,
-    *,
-    options: WorkerOptions,
-    interpreters: Mapping[str, str],
-    own: str,
+    stored: Stored, manifest: Manifest, model: Model, *, setting: LoadSetting, watcher: Watcher, timeout_s: float
 ) -> ServingModel:
-    variant = _choose_variant(model, stored.held.variant)
-    engine = ENGINES[variant.format]
-    try:
-        pipeline = Pipeline(pre=model.pre, post=model.post)
-        model_fd = seal_chunks(unseal(stored, manifest.file(variant.files[0])))
+    variant = _choose_variant(model, stored.held.variant, setting=setting)
+    options = replace(setting.options, limit_bytes=limit_bytes(_predict_peak(manifest, variant)))
+    with contextlib.ExitStack() as sealed:
+        fds = []
         try:
-            return ServingModel.start(
-                interpreters.get(engine, own),
-                engine=engine,
-                model_format=variant.format,
-                variant=variant.name,
-                model_fd=model_fd,
-                options=options,
-                pipeline=pipeline,
+            pipeline = Pipeline(pre=model.pre, post=model.post)
+            golden = b"".join(unseal(stored, manifest.file(model.golden[0].file)))
+            warm_up = pipeline.prepare(golden).calls[0]
+            for name in variant.files:
+                fds.append(seal_chunks(unseal(stored, manifest.file(name))))
+                sealed.callback(os.close, fds[-1])
+            recipes = [
+                Recipe(
+                    interpreter=setting.interpreters.get(engine, setting.own),
+                    engine=engine,
+                    model_format=variant.format,
+                    model_fds=tuple(fds),
+                    options=options,
+                    warm_up=warm_up,
+                    deadline_s=setting.deadline_s,
+                )
+                for engine in engines_for(variant.format, interpreters=setting.interpreters)
+            ]
+            loaded = ServingModel.start(
+                recipes, pipeline=pipeline, variant=variant.name, watcher=watcher, timeout_s=timeout_s
             )
-        except BaseException:
-            os.close(model_fd)
-            raise
-    except (OperationError, WorkerError) as error:
-        raise LoadFailure(f"model {model.name}, variant {variant.name}: {error}") from None
+        except (OperationError, WorkerError) as error:
+            raise LoadFailure(f"model {model.name}, variant {variant.name}: {error}") from None
+        sealed.pop_all()  # they are the model's now
+    return loaded
 
 
-def _choose_variant(model: Model, preferred: str) -> Variant:
-    fitting = [variant for variant in model.variants if variant.format in ENGINES]
+def _predict_peak(manifest: Manifest, variant: Variant) -> Peak:
+    sizes = [manifest.file(name).plaintext_bytes for name in variant.files]
+    return predict_peak(measured_bytes=variant.memory_bytes, file_bytes=sizes)
+
+
+def _choose_variant(model: Model, preferred: str, *, setting: LoadSetting) -> Variant:
+    runnable = runnable_formats(interpreters=setting.interpreters)
+    fitting = [variant for variant in model.variants if variant.format in runnable]
     if not fitting:
         formats = sorted({variant.format for variant in model.variants})
-        raise LoadFailure(f"model {model.name}: has variants for {formats}, this agent runs {sorted(ENGINES)}")
+        where = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
+        raise LoadFailure(f"model {model.name}: has variants for {formats}, engines here run {sorted(runnable)}{where}")
     return next((variant for variant in fitting if variant.name == preferred), fitting[0])

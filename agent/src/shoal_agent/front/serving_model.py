@@ -1,25 +1,27 @@
 """How does one loaded model answer one item, and what is counted while it does?
 
-A death of the worker costs the item that was being run, not the model: the worker is started again. Who asked decides
-whether to run the item again.
+A death of the worker costs the item that was being run, not the model: `model_workers` has another one soon. Who asked
+decides whether to run the item again.
 """
 
+import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 from shoal_wire.histogram import Sketch
 from shoal_worker.errors import WorkerError
+from shoal_worker.messages import Loaded
 
-from shoal_agent.front.operations.errors import BadOutput
+from shoal_agent.front.model_workers import DRAIN_S, ModelWorkers, Recipe, Unavailable, Watcher
+from shoal_agent.front.operations.errors import BadInput, BadOutput
 from shoal_agent.front.operations.pipeline import Pipeline
-from shoal_agent.front.operations.values import Answer
-from shoal_agent.front.worker import Worker, WorkerDied, WorkerLost, WorkerOptions
-
-INFERENCE_DEADLINE_S = 30.0
-_RESTART_PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+from shoal_agent.front.operations.values import Answer, Prepared, Tensors
+from shoal_agent.front.worker import LOAD_TIMEOUT_S
+from shoal_agent.front.worker_process import WorkerLost
 
 
 class ModelFailed(Exception):
@@ -27,7 +29,11 @@ class ModelFailed(Exception):
 
 
 class WorkerGone(ModelFailed):
-    """The worker died or hung while it ran the item, and was started again."""
+    """The worker died or hung while it ran the item."""
+
+
+class ModelGone(ModelFailed):
+    """The release was unloaded, or no engine is left to run it: nothing was tried on the item."""
 
 
 @dataclass
@@ -36,123 +42,115 @@ class Counts:
 
     answers: int = 0
     errors: int = 0
-    deaths: int = 0
     latency_ms: Sketch = field(default_factory=Sketch)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Recipe:
-    """All that it takes to start the worker again."""
+class Answered(NamedTuple):
+    """What a model said of one item, as JSON and for people, and how long that took without a wait for a worker."""
 
-    interpreter: str
-    engine: str
-    model_format: str
-    model_fd: int
-    options: WorkerOptions
-
-    def start(self) -> Worker:
-        """A worker with the model; started once more where one died as it loaded, which may have been anybody's doing.
-
-        Raises:
-            WorkerError: the model can't be loaded.
-        """
-        try:
-            return self._start()
-        except WorkerDied:
-            return self._start()
-
-    def _start(self) -> Worker:
-        return Worker.start(
-            self.interpreter,
-            engine=self.engine,
-            model_fd=self.model_fd,
-            options=self.options,
-            model_format=self.model_format,
-        )
+    answer: Answer
+    words: str
+    latency_ms: float
 
 
 class ServingModel:
-    """A pipeline and the worker behind it. Threads may share it."""
+    """A pipeline and the workers behind it. Threads may share it."""
 
-    def __init__(self, recipe: _Recipe, *, worker: Worker, pipeline: Pipeline, variant: str) -> None:
+    def __init__(self, workers: ModelWorkers, *, recipes: Sequence[Recipe], pipeline: Pipeline, variant: str) -> None:
         """Use `start`."""
         self.variant = variant
         self.pipeline = pipeline
         self.counts = Counts()
-        self.info = worker.info
-        self._recipe = recipe
-        self._worker: Worker | None = worker
-        self._lock = threading.Lock()
+        self.workers = workers
+        self._deadline_s = recipes[0].deadline_s
+        self._model_fds = recipes[0].model_fds
+        self._changed = threading.Condition()
+        self._answering = 0
         self._closed = False
 
     @classmethod
     def start(
         cls,
-        interpreter: str,
+        recipes: Sequence[Recipe],
         *,
-        engine: str,
-        model_format: str,
-        variant: str,
-        model_fd: int,
-        options: WorkerOptions,
         pipeline: Pipeline,
+        variant: str,
+        watcher: Watcher,
+        timeout_s: float = LOAD_TIMEOUT_S,
     ) -> Self:
-        """Start a worker on the model in `model_fd`, which belongs to the result from then on.
+        """Start a worker by the first recipe that works. All are of one model; its descriptors go over to the result.
 
         Raises:
-            WorkerError: the model can't be loaded.
+            WorkerError: the model can't be loaded. The descriptors stay the caller's.
         """
-        recipe = _Recipe(
-            interpreter=interpreter, engine=engine, model_format=model_format, model_fd=model_fd, options=options
-        )
-        return cls(recipe, worker=recipe.start(), pipeline=pipeline, variant=variant)
+        workers = ModelWorkers.start(recipes, watcher=watcher, timeout_s=timeout_s)
+        return cls(workers, recipes=recipes, pipeline=pipeline, variant=variant)
 
-    def answer(self, raw: bytes) -> tuple[Answer, float]:
-        """The answer to one item, and the milliseconds that it took.
+    @property
+    def info(self) -> Loaded:
+        """What runs the model now."""
+        return self.workers.info
+
+    def answer(self, raw: bytes, *, item_sha256: str = "") -> Answered:
+        """The answer to one item.
 
         Raises:
             BadInput: the item isn't what the model takes; not counted as an error.
-            WorkerGone: the worker died on it.
+            WorkerGone: the worker died on it; told to the watcher with `item_sha256`.
+            ModelGone: nothing was tried.
             ModelFailed: the engine failed, missed its deadline or gave outputs that don't fit.
         """
-        started = time.monotonic()
-        prepared = self.pipeline.prepare(raw)
-        try:
-            outputs = [self._run_worker().run(call, deadline_s=INFERENCE_DEADLINE_S) for call in prepared.calls]
-            answer = self.pipeline.finish(outputs, prepared.context)
-        except WorkerLost as error:
-            self._bury()
-            raise WorkerGone(str(error)) from None
-        except (WorkerError, BadOutput) as error:
-            self.counts.errors += 1
-            raise ModelFailed(str(error)) from None
-        latency_ms = (time.monotonic() - started) * 1000
-        self.counts.latency_ms.add(latency_ms)
-        self.counts.answers += 1
-        return answer, latency_ms
+        with self._in_use():
+            try:
+                self.workers.wait_ready()
+                started = time.monotonic()
+                prepared = self.pipeline.prepare(raw)
+                answer = self.pipeline.finish(self._run(prepared, item_sha256), prepared.context)
+                words = self.pipeline.describe(answer)
+            except Unavailable as error:
+                raise ModelGone(str(error)) from None
+            except WorkerLost as error:
+                raise WorkerGone(str(error)) from None
+            except BadInput:
+                raise
+            except Exception as error:
+                with self._changed:
+                    self.counts.errors += 1
+                if isinstance(error, WorkerError | BadOutput):
+                    raise ModelFailed(str(error)) from None
+                raise ModelFailed(f"{type(error).__name__}: {error}") from error  # a fault in an operation's code
+            latency_ms = (time.monotonic() - started) * 1000
+            with self._changed:
+                self.counts.latency_ms.add(latency_ms)
+                self.counts.answers += 1
+            return Answered(answer, words, latency_ms)
 
     def close(self) -> None:
-        """Let a run in progress end, and end the worker."""
-        with self._lock:
-            self._closed = True
-            if self._worker is not None:
-                self._worker.close()
-            os.close(self._recipe.model_fd)
-
-    def _run_worker(self) -> Worker:
-        """The worker, started again where it died."""
-        with self._lock:
+        """Let answers in progress end, and end the worker."""
+        with self._changed:
             if self._closed:
-                raise ModelFailed("the release was unloaded")
-            if self._worker is None:
-                pause = _RESTART_PAUSES_S[min(self.counts.deaths - 1, len(_RESTART_PAUSES_S) - 1)]
-                time.sleep(pause)
-                self._worker = self._recipe.start()
-            return self._worker
+                return
+            self._closed = True
+            self._changed.wait_for(lambda: not self._answering, timeout=DRAIN_S)
+        self.workers.close()
+        for fd in self._model_fds:
+            os.close(fd)
 
-    def _bury(self) -> None:
-        with self._lock:
-            if self._worker is not None:
-                self._worker.close()
-                self._worker = None
-            self.counts.deaths += 1
+    def _run(self, prepared: Prepared, item_sha256: str) -> list[Tensors]:
+        return [
+            self.workers.run(call, deadline_s=self._deadline_s, item_sha256=item_sha256, is_first=number == 0)
+            for number, call in enumerate(prepared.calls)
+        ]
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        with self._changed:
+            if self._closed:
+                raise ModelGone("the release was unloaded")
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._answering -= 1
+                self._changed.notify_all()

@@ -1,23 +1,17 @@
-"""How does a front start a worker, get answers from it, and get rid of it?
+"""How does a front get answers from a worker?
 
 WorkerError (shoal_worker.errors)
 ├── EngineMissing, ModelRefused, BadTensor, EngineFailed    what the worker reports
 ├── DeadlineMissed  the run was stopped in time; the worker is good
-└── WorkerLost      the worker is gone: start another one
-    ├── WorkerDied      it ended by itself, or was killed by somebody else
-    └── WorkerHung      it didn't answer and was killed
+└── WorkerLost      the worker is gone (shoal_agent.front.worker_process)
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +19,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import shoal_worker
 from shoal_worker.channel import BadMessage, Channel, ChannelClosed, ChannelError, ChannelTimeout
 from shoal_worker.engines import check_feeds
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, WorkerError
+from shoal_worker.memory import read_sealed
 from shoal_worker.messages import (
     Answer,
     Buffer,
@@ -42,15 +36,14 @@ from shoal_worker.messages import (
     encode_message,
     parse_message,
 )
-from shoal_worker.process import start_child
 from shoal_worker.tensors import TensorReader, TensorWriter
 
-WORKER_PROGRAM = Path(shoal_worker.__file__).with_name("__main__.py")
-PASSED_ON = ("PATH", "LD_LIBRARY_PATH")  # of our own environment; a Jetson's engines need the second
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+from shoal_agent.front import priority
+from shoal_agent.front.worker_group import WorkerGroup, make_group
+from shoal_agent.front.worker_process import WorkerEnded, WorkerLost, WorkerProcess
+
 LOAD_TIMEOUT_S = 120.0
 CANCEL_GRACE_S = 1.0  # engines stop between two operators, within milliseconds
-EXIT_GRACE_S = 1.0
 
 Array = npt.NDArray[Any]
 
@@ -59,22 +52,6 @@ _REFUSALS: dict[str, type[WorkerError]] = {"installation": EngineMissing, "model
 
 class DeadlineMissed(WorkerError):
     """A run took longer than it might and was stopped. The worker is good for the next one."""
-
-
-class WorkerLost(WorkerError):
-    """The worker is gone, and everything that it held is given back."""
-
-
-class WorkerDied(WorkerLost):
-    """The worker's process ended. `exit_code` is negative for the number of a signal, as in `subprocess`."""
-
-    def __init__(self, message: str, *, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
-class WorkerHung(WorkerLost):
-    """The worker answered neither its request nor the cancel in time, and was killed."""
 
 
 _FAILURES: dict[str, type[WorkerError]] = {
@@ -88,28 +65,40 @@ _FAILURES: dict[str, type[WorkerError]] = {
 class WorkerOptions:
     """How a worker runs. `threads` is its share of the CPU budget; `nice` is 0 to 19, and only ever grows.
 
-    `precision` and `memory_arena` are explained in `shoal_worker.messages.Load`.
+    `precision`, `memory_arena` and `device` are explained in `shoal_worker.messages.Load`. `load_nice` is how niced it
+    is until `Worker.hurry`. Below the control group `groups`, where there is one, it gets a group of its own with
+    `limit_bytes`.
     """
 
     threads: int
     nice: int = 0
     precision: str = "exact"
     memory_arena: bool = True
+    device: str = ""
+    load_nice: int = 0
+    groups: Path | None = None
+    limit_bytes: int = 0
 
 
 class Worker:
-    """One worker process with one model. Threads may share it: their runs follow one another."""
+    """One worker process with one model. Threads may share it: their runs follow one another.
 
-    def __init__(self, process: subprocess.Popen[bytes], *, channel: Channel, info: Loaded) -> None:
+    `plan` is what the engine built from the model for this board, in the clear, where it did.
+    """
+
+    def __init__(self, process: WorkerProcess, *, info: Loaded, options: WorkerOptions, plan: bytes | None) -> None:
         """Use `Worker.start`."""
         self.pid = process.pid
         self.info = info
+        self.options = options
+        self.plan = plan
         self._process = process
-        self._channel = channel
-        self._inputs = TensorWriter(channel)
+        self._channel = process.channel
+        self._inputs = TensorWriter(process.channel)
         self._outputs = TensorReader()
         self._run_lock = threading.Lock()
         self._last_id = 0
+        self._fate = ""  # why it can't run any more
 
     @classmethod
     def start(
@@ -120,11 +109,13 @@ class Worker:
         model_fd: int,
         options: WorkerOptions,
         model_format: str = "onnx",
+        more_fds: Sequence[int] = (),
         timeout_s: float = LOAD_TIMEOUT_S,
     ) -> Self:
         """Start `interpreter` on the worker program and load the model of a write-sealed memfd (`seal_bytes`) in it.
 
-        `model_fd` stays the caller's. May be called from any thread (see `shoal_worker.process`).
+        A format of several files has the others in `more_fds`. All descriptors stay the caller's. May be called from
+        any thread (see `shoal_worker.process`).
 
         Raises:
             EngineMissing: the interpreter can't be started, or can't import the engine.
@@ -133,28 +124,68 @@ class Worker:
             WorkerHung: it took longer than `timeout_s` and was killed.
         """
         deadline = time.monotonic() + timeout_s
-        process, channel = _spawn(interpreter, options)
+        group = _make_group(options)
+        nice = options.nice + options.load_nice
+        process = WorkerProcess.start(interpreter, threads=options.threads, nice=nice, group=group)
+        channel = process.channel
         request = Load(
             engine=engine,
             format=model_format,
             threads=options.threads,
             precision=options.precision,
             memory_arena=options.memory_arena,
+            device=options.device,
         )
         try:
             channel.greet(role="front", timeout_s=timeout_s)
-            channel.send(encode_message(request), fds=[model_fd])
-            reply = _receive(channel, deadline=deadline, outputs=None)
+            channel.send(encode_message(request), fds=[model_fd, *more_fds])
+            reply, plan = _receive_loaded(channel, deadline=deadline)
             if isinstance(reply, Refused):
                 raise _REFUSALS.get(reply.kind, WorkerError)(reply.reason)
             if not isinstance(reply, Loaded):
                 raise BadMessage("expected loaded or refused from a worker, found another message")
         except ChannelError as error:
-            raise _end(process, channel=channel, error=error) from error
+            raise process.lose(error, was_running=False) from error
         except BaseException:
-            _stop(process, channel=channel)
+            process.stop()
             raise
-        return cls(process, channel=channel, info=reply)
+        return cls(process, info=reply, options=options, plan=plan)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it can't run any more."""
+        return bool(self._fate)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory that it was seen to hold; `measure` looks."""
+        return self._process.peak_bytes
+
+    def hurry(self) -> None:
+        """Make it as urgent as this process, where it was niced only while it loaded."""
+        if self.options.load_nice:
+            priority.restore(self.pid)
+
+    def measure(self) -> int:
+        """The memory that it holds now, in bytes; 0 when it has ended."""
+        return self._process.measure()
+
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer at this moment."""
+        return not self._run_lock.locked()
+
+    def check(self) -> None:
+        """Notice that a worker which runs nothing has ended.
+
+        Raises:
+            WorkerDied: it has, and nobody was told yet.
+        """
+        if self._process.has_ended and self._run_lock.acquire(blocking=False):
+            try:
+                if not self._fate:
+                    raise self._lost(ChannelClosed("it has ended"), was_running=False)
+            finally:
+                self._run_lock.release()
 
     def run(self, feeds: Mapping[str, Array], *, deadline_s: float) -> dict[str, Array]:
         """Run the model. Inputs are copied in, and the outputs are the caller's own.
@@ -166,17 +197,21 @@ class Worker:
             BadTensor: the inputs don't fit the model's signature.
             EngineFailed: the engine reported an error.
             DeadlineMissed: the run was stopped after `deadline_s`.
-            WorkerDied, WorkerHung: the worker is gone.
+            WorkerDied, WorkerHung: the worker is gone. One caller is told so; to all others it is WorkerEnded.
         """
         arrays = {name: np.asarray(array) for name, array in feeds.items()}
         check_feeds(arrays, inputs=self.info.inputs)  # here too: feeds beyond what a message holds end a worker
         with self._run_lock:
+            if self._fate:
+                raise WorkerEnded(self._fate)
+            if self._process.has_ended:
+                raise self._lost(ChannelClosed("it has ended"), was_running=False)
             try:
                 reply = self._ask(arrays, deadline_s=deadline_s)
                 if isinstance(reply, Answer):
                     return {name: view.copy() for name, view in self._outputs.read(reply.outputs).items()}
             except ChannelError as error:
-                raise self._lost(error) from error
+                raise self._lost(error, was_running=True) from error
             except WorkerError:
                 raise
             except BaseException:
@@ -187,7 +222,8 @@ class Worker:
     def close(self, *, drain_s: float = 5.0) -> None:
         """Let a run in progress end, for `drain_s` at most, and end the worker. May be called twice."""
         if not self._run_lock.acquire(timeout=drain_s):
-            _stop(self._process, channel=self._channel)  # which ends the run, with WorkerDied
+            self._fate = f"worker {self.pid} was closed"
+            self._process.stop()  # which ends the run, with WorkerEnded
             self._run_lock.acquire()
         try:
             self._give_back()
@@ -216,82 +252,52 @@ class Worker:
             raise BadMessage("expected the reply to this run from the worker, found another message")
         return reply
 
-    def _lost(self, error: ChannelError) -> WorkerLost:
+    def _lost(self, error: ChannelError, *, was_running: bool) -> WorkerLost:
         self._release_memory()
-        return _end(self._process, channel=self._channel, error=error)
+        loss = self._process.lose(error, was_running=was_running)
+        if self._fate:
+            return WorkerEnded(self._fate)
+        self._fate = str(loss)
+        return loss
 
     def _give_back(self) -> None:
+        self._fate = self._fate or f"worker {self.pid} was closed"
         self._release_memory()
-        _stop(self._process, channel=self._channel)
+        self._process.stop()
 
     def _release_memory(self) -> None:
         self._inputs.close()
         self._outputs.close()
 
 
-def _spawn(interpreter: str, options: WorkerOptions) -> tuple[subprocess.Popen[bytes], Channel]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    # -I: neither PYTHON* variables nor a user's own packages decide what a worker imports.
-    command = [interpreter, "-I", str(WORKER_PROGRAM), "--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
-    command += ["--nice", str(options.nice)]
-    with theirs:
-        try:
-            process = start_child(command, fds=[theirs.fileno()], environment=_environment(options.threads))
-        except OSError as error:
-            ours.close()
-            raise EngineMissing(f"interpreter {interpreter} can't be started: {error.strerror}") from error
-        except BaseException:
-            ours.close()
-            raise
-    return process, Channel(ours)
+def _make_group(options: WorkerOptions) -> WorkerGroup | None:
+    if options.groups is None:
+        return None
+    try:
+        return make_group(options.groups, limit_bytes=options.limit_bytes)
+    except OSError as error:
+        raise WorkerError(f"no control group for a worker can be made in {options.groups}: {error}") from error
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """All that a worker sees of the environment: no paths for Python, no secrets, no thread pool beyond its share."""
-    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    environment |= {name: str(threads) for name in THREAD_VARIABLES}
-    return environment | {"LC_ALL": "C.UTF-8", "OMP_WAIT_POLICY": "PASSIVE"}
+def _receive_loaded(channel: Channel, *, deadline: float) -> tuple[Message, bytes | None]:
+    """The reply to a load, and the plan that came with it."""
+    message, fds = channel.receive(max(0.0, deadline - time.monotonic()))
+    try:
+        return parse_message(message), read_sealed(fds[0]) if fds else None
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
-def _receive(channel: Channel, *, deadline: float, outputs: TensorReader | None) -> Message:
-    """The next message that isn't about memory. Memory goes to `outputs`; before a model is loaded there is none."""
+def _receive(channel: Channel, *, deadline: float, outputs: TensorReader) -> Message:
+    """The next message that isn't about memory. Memory goes to `outputs`."""
     while True:
         message, fds = channel.receive(max(0.0, deadline - time.monotonic()))
         try:
             parsed = parse_message(message)
-            if not isinstance(parsed, Buffer) or outputs is None:
+            if not isinstance(parsed, Buffer):
                 return parsed
             outputs.take(fds)
         finally:
             for fd in fds:
                 os.close(fd)
-
-
-def _end(process: subprocess.Popen[bytes], *, channel: Channel, error: ChannelError) -> WorkerLost:
-    """Make sure that a worker which can't go on is gone, and say how it went."""
-    channel.close()
-    if isinstance(error, ChannelClosed):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(EXIT_GRACE_S)
-            return _death(process)
-    process.kill()
-    process.wait()
-    if isinstance(error, ChannelTimeout):
-        return WorkerHung(f"worker {process.pid} didn't answer in time, nor to a cancel, and was killed")
-    return WorkerDied(f"worker {process.pid} was killed: {error}", exit_code=process.returncode)
-
-
-def _death(process: subprocess.Popen[bytes]) -> WorkerDied:
-    code = process.returncode
-    cause = f"was killed by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"ended with exit code {code}"
-    return WorkerDied(f"worker {process.pid} {cause}", exit_code=code)
-
-
-def _stop(process: subprocess.Popen[bytes], *, channel: Channel) -> None:
-    """End a worker by the end of its channel, or by force."""
-    channel.close()
-    try:
-        process.wait(EXIT_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from shoal_wire.manifest import Manifest, Model, SealedFile, Variant
 from shoal_wire.messages import Assignment
 
+from shoal_agent.engine_table import ELSEWHERE
 from shoal_agent.slots import HeldRelease, Journal
 from shoal_agent.updater.chunks import chunk_ranges
 from shoal_agent.updater.errors import Refused
@@ -126,9 +127,11 @@ def _choose_variant(model: Model, board: Board, *, what: str) -> Variant:
     for variant in model.variants:
         if variant.format in board.formats and variant.memory_bytes <= board.memory_bytes:
             return variant
-    found = ", ".join(sorted({variant.format for variant in model.variants}))
+    formats = sorted({variant.format for variant in model.variants})
+    found = ", ".join(formats)
     has = ", ".join(board.formats) or "none"
-    raise Refused(f"{what}: model {model.name} comes as {found}; engines of this board take {has}")
+    elsewhere = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
+    raise Refused(f"{what}: model {model.name} comes as {found}; engines of this board take {has}{elsewhere}")
 
 
 def _version(text: str, what: str) -> tuple[int, ...]:

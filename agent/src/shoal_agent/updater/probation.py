@@ -1,10 +1,14 @@
 """Does a release that was just switched to stay? Rules only.
 
-Errors and deaths count absolutely. Latency is judged answer by answer: one above the limit is an exceedance. A release
-as good as the limit asks for has exceedances in at most 5 % of its answers (the limit lies on or above its p95). The
-likelihood ratio of 50 % against 5 % may be looked at after every answer: for a good release the chance that it ever
-reaches 10,000 is at most 1 in 10,000 (Ville, 1939; Wald's sequential probability ratio test, 1945). So a release that
-is far too slow goes back after a few answers, and one that is merely near the limit is judged by its p95 in the end.
+Errors and deaths count absolutely. A death is that of a front, or of a worker; further ones of workers that run an item
+of which one has died before, under whatever release, are not counted, so that one poisoned input can't send a release
+back. A release that dies of every input dies of two different ones, which is once too often.
+
+Latency is judged answer by answer: one above the limit is an exceedance. A release as good as the limit asks for has
+exceedances in at most 5 % of its answers (the limit lies on or above its p95). The likelihood ratio of 50 % against 5 %
+may be looked at after every answer: for a good release the chance that it ever reaches 10,000 is at most 1 in 10,000
+(Ville, 1939; Wald's sequential probability ratio test, 1945). So a release that is far too slow goes back after a few
+answers, and one that is merely near the limit is judged by its p95 in the end.
 """
 
 import enum
@@ -20,7 +24,7 @@ DECISIVE_RATIO = 10_000
 UNDECIDED_FACTOR = 5
 """Times the number of answers asked for: then p95 decides."""
 MAX_DEATHS = 1
-"""Of worker or front; one may be chance."""
+"""Of worker or front; one may be chance, or a poisoned input."""
 
 
 class Decision(enum.Enum):

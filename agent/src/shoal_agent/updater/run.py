@@ -4,13 +4,16 @@ The journal is on the disk before each act: state entered, and start counted. Wh
 transition table. The daemon starts the updater again until the journal is terminal.
 """
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired
 from shoal_wire.update import TERMINAL, UpdateState
 
 from shoal_agent.pending import choose_assignment
-from shoal_agent.slots import Journal
+from shoal_agent.slots import Journal, Slot
+from shoal_agent.updater import slot_changes
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import Refused, Superseded, TryLater, UnreadableJournal
 from shoal_agent.updater.steps import STEPS
@@ -18,6 +21,12 @@ from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.transitions import BOUNDS, SUPERSEDABLE, Outcome, follow
 
 MAX_REASON = 4000
+
+OWED: dict[UpdateState, Callable[[Slot, Journal], Slot]] = {
+    UpdateState.FALLING_BACK: slot_changes.fall_back,
+    UpdateState.REFUSING: slot_changes.refuse,
+}
+"""What an update owes its slot even where the rest of a step can't be done: a bad release must not stay current."""
 
 
 def run(tools: Tools) -> None:
@@ -79,6 +88,9 @@ def _take_up(journal: Journal, tools: Tools) -> Journal:
     if journal.attempts >= BOUNDS[journal.state].attempts:
         last = f"; at last: {journal.reason}" if journal.reason else ""
         reason = f"{journal.attempts} starts ended in the middle of {journal.state.value}{last}"
+        owed = OWED.get(journal.state)
+        if owed is not None:
+            tools.change_slot(journal.assignment.release, lambda slot: owed(slot, journal))
         return _move(journal, Outcome.EXHAUSTED, tools, reason=reason)
     journal = replace(journal, attempts=journal.attempts + 1)
     tools.save(journal)

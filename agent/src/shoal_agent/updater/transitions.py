@@ -22,7 +22,6 @@ COMMITTED = UpdateState.COMMITTED
 FELL_BACK = UpdateState.FELL_BACK
 REFUSED = UpdateState.REFUSED
 SUPERSEDED = UpdateState.SUPERSEDED
-UNKNOWN = UpdateState.UNKNOWN
 
 
 class Outcome(enum.Enum):
@@ -66,22 +65,22 @@ TRANSITIONS: dict[tuple[UpdateState, Outcome], UpdateState] = {
     (COMMITTING,   DONE):      COMMITTED,
     (COMMITTING,   EXHAUSTED): COMMITTED,   # it serves and has shown that it may; only tidying up is left
     (FALLING_BACK, DONE):      FELL_BACK,
-    (FALLING_BACK, EXHAUSTED): UNKNOWN,
+    (FALLING_BACK, EXHAUSTED): FELL_BACK,   # the slot is put right all the same: see run.py
     (REFUSING,     DONE):      REFUSED,
-    (REFUSING,     EXHAUSTED): UNKNOWN,
+    (REFUSING,     EXHAUSTED): REFUSED,
 }
 # fmt: on
 
 
 class Bound(NamedTuple):
-    """How long an update may stay in a state."""
+    """How often, and in want of the network for how long, an update may stay in a state."""
 
     attempts: int
     """Starts that ended in no outcome: the updater, the board or its power died. A start that made progress, or that
     ended for want of the network, doesn't count."""
     deadline_s: float
-    """After this long, want of the network is an outcome too. Checked after an attempt has failed, so that a board
-    whose clock jumps by years when it gets the time doesn't give up without one."""
+    """After this long, want of the network is an outcome too, in the states that need it. Checked after an attempt has
+    failed, so that a board whose clock jumps by years when it gets the time doesn't give up without one."""
 
 
 _DAY_S = 86_400.0

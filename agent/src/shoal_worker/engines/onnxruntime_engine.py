@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-from shoal_worker.engines import check_feeds
-from shoal_worker.errors import EngineFailed, ModelRefused, RunCancelled
+from shoal_worker.engines import check_device, check_feeds, check_precision, reason
+from shoal_worker.errors import EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import Load, TensorSpec
 
 if TYPE_CHECKING:
@@ -16,9 +17,23 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-FORMATS = ("onnx",)
-PROVIDERS = ("CPUExecutionProvider",)
-MAX_REASON = 500  # characters of the engine's own message
+FORMATS = {"onnx": 1}
+CPU = "CPUExecutionProvider"
+# Providers that may share a model, by the one that was asked for. What it can't run goes to the next.
+PROVIDERS = {
+    CPU: (CPU,),
+    "CUDAExecutionProvider": ("CUDAExecutionProvider", CPU),
+    "TensorrtExecutionProvider": ("TensorrtExecutionProvider", "CUDAExecutionProvider", CPU),
+}
+# Plans and timings that TensorRT would write beside the model hold its weights in plain: neither is written.
+PROVIDER_OPTIONS = {
+    "TensorrtExecutionProvider": {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"},
+}
+# Options by precision and provider. A GPU multiplies float32 in TF32 (10 bits of mantissa) unless it is told not to.
+PROVIDER_PRECISIONS = {
+    ("exact", "CUDAExecutionProvider"): {"use_tf32": "0"},
+    ("fast", "TensorrtExecutionProvider"): {"trt_fp16_enable": "1"},
+}
 FATAL = 4  # log severity: what is wrong is reported over the channel, once
 
 # Session options by precision. "fast" lets an Arm CPU multiply in bfloat16; other CPUs know no such shortcut.
@@ -42,29 +57,39 @@ DTYPES = {
 }
 
 
-def load(request: Load, *, model: bytes) -> OnnxRuntimeEngine:
+def load(request: Load, *, files: Sequence[bytes]) -> OnnxRuntimeEngine:
     """Load a model from its bytes.
 
     Raises:
+        EngineMissing: this build has no provider of the name that was asked for, or couldn't start it.
         ModelRefused: ONNX Runtime doesn't take it, or it has inputs or outputs that are no plain tensors.
     """
-    if request.precision not in PRECISIONS:
-        raise ModelRefused(f"precision must be one of {', '.join(PRECISIONS)}; found {request.precision!r}")
+    check_precision(request, known=tuple(PRECISIONS))
+    devices = tuple(name for name in onnxruntime.get_available_providers() if name in PROVIDERS)
+    check_device(request, devices=devices)
+    device = request.device or CPU
     onnxruntime.disable_telemetry_events()
     try:
-        session = onnxruntime.InferenceSession(model, _session_options(request), providers=PROVIDERS)
+        session = onnxruntime.InferenceSession(
+            files[0], _session_options(request, device=device), providers=_providers(request, device=device)
+        )
     except Exception as error:  # its exceptions have no other base
-        raise ModelRefused(f"onnxruntime doesn't take the model: {_reason(error)}") from error
-    return OnnxRuntimeEngine(session)
+        raise ModelRefused(f"onnxruntime doesn't take the model: {reason(error)}") from error
+    return OnnxRuntimeEngine(session, placement=_read_placement(session, device=device), devices=devices)
 
 
 class OnnxRuntimeEngine:
     """A session. Several runs may be prepared; ONNX Runtime allows runs from several threads."""
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+    plan = None
+
+    def __init__(
+        self, session: onnxruntime.InferenceSession, *, placement: tuple[str, ...], devices: tuple[str, ...]
+    ) -> None:
         self._session = session
         self.version: str = onnxruntime.__version__
-        self.placement: tuple[str, ...] = tuple(session.get_providers())
+        self.placement = placement
+        self.devices = devices
         self.inputs = _signature(session.get_inputs())
         self.outputs = _signature(session.get_outputs())
 
@@ -93,7 +118,7 @@ class OnnxRuntimeInference:
         except Exception as error:  # its exceptions have no other base
             if self._options.terminate:
                 raise RunCancelled("the run was cancelled") from error
-            raise EngineFailed(f"onnxruntime failed: {_reason(error)}") from error
+            raise EngineFailed(f"onnxruntime failed: {reason(error)}") from error
         return dict(zip(self._output_names, outputs))
 
     def cancel(self) -> None:
@@ -101,11 +126,37 @@ class OnnxRuntimeInference:
         self._options.terminate = True
 
 
-def _reason(error: Exception) -> str:
-    return str(error).strip()[:MAX_REASON]
+def _providers(request: Load, *, device: str) -> list[tuple[str, dict[str, str]]]:
+    return [
+        (name, {**PROVIDER_OPTIONS.get(name, {}), **PROVIDER_PRECISIONS.get((request.precision, name), {})})
+        for name in PROVIDERS[device]
+    ]
 
 
-def _session_options(request: Load) -> onnxruntime.SessionOptions:
+def _read_placement(session: onnxruntime.InferenceSession, *, device: str) -> tuple[str, ...]:
+    """Providers that really got a part of the model, the one with the most operators first.
+
+    ONNX Runtime warns and takes the CPU where a provider can't start, and gives it whatever operators the provider
+    doesn't know.
+
+    Raises:
+        EngineMissing: the provider that was asked for couldn't start.
+        ModelRefused: it got no part of the model.
+    """
+    started = tuple(session.get_providers())
+    if device not in started:
+        raise EngineMissing(f"onnxruntime couldn't start {device}, it would run on {', '.join(started)}")
+    if device == CPU or not hasattr(session, "get_provider_graph_assignment_info"):
+        return started
+    nodes: Counter[str] = Counter()
+    for subgraph in session.get_provider_graph_assignment_info():
+        nodes[subgraph.ep_name] += len(subgraph.get_nodes())
+    if not nodes[device]:
+        raise ModelRefused(f"{device} runs no operator of the model, all would run on {', '.join(nodes)}")
+    return tuple(name for name, _ in nodes.most_common())
+
+
+def _session_options(request: Load, *, device: str) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = request.threads
     options.inter_op_num_threads = 1
@@ -115,6 +166,8 @@ def _session_options(request: Load) -> onnxruntime.SessionOptions:
     # Idle threads that spin take the cores from other workers and drain batteries.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    if device != CPU:
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     for key, value in PRECISIONS[request.precision].items():
         options.add_session_config_entry(key, value)
     return options

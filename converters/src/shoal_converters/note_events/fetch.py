@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoal_converters.errors import FetchFailed
@@ -36,6 +36,13 @@ NOTE_EVENTS = WheelModel(
     member="basic_pitch/saved_models/icassp_2022/nmp.onnx",
     member_sha256="2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec",
 )
+
+NOTE_EVENTS_TFLITE = replace(
+    NOTE_EVENTS,
+    member="basic_pitch/saved_models/icassp_2022/nmp.tflite",
+    member_sha256="3db297d54af8e01c6e5618245c956b1d71b6a2b978cb2dedb527173186552676",
+)
+"""The same network for LiteRT and its like. Inputs and outputs have the same names."""
 
 Download = Callable[[WheelModel, Path], None]
 """Puts the wheel into a folder, under its own name. Raises FetchFailed."""

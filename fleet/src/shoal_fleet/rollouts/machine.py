@@ -109,17 +109,21 @@ def sum_up(states: Iterable[DeviceState]) -> RolloutState:
 def kept_without(reported: Reported, *, target: ReleaseReference) -> ReleaseReference | None:
     """What a device should run when it is to have no more to do with `target`; None where it has nothing else.
 
-    What it reports as current; but where that is the target itself, still on probation, the one before.
+    What it reports as current; but where that is the target itself, still on probation or of unknown outcome, the one
+    before.
     """
     slot = _slot_of(reported, target.release)
     if slot is None:
         return None
-    on_probation = (
+    update = reported.update
+    is_unproven = (
         slot.current is not None
         and _is_same(slot.current, target)
-        and not _is_settled(reported.update, release=target.release)
+        and update is not None
+        and _is_same(update.target, target)
+        and update.state is not UpdateState.COMMITTED
     )
-    return slot.previous if on_probation else slot.current
+    return slot.previous if is_unproven else slot.current
 
 
 def next_order(*, issued: Order | None, reported: Order | None) -> Order:

@@ -14,12 +14,17 @@ REFERENCE = ReleaseReference("notes", 1, DIGEST)
 latencies = st.lists(st.just(0.0) | st.floats(0.01, 1e6), max_size=30)
 
 
-def make_health(values: list[float], *, errors: int = 0) -> Health:
+def make_health(values: list[float], *, errors: int = 0, deaths: int = 0) -> Health:
     sketch = Sketch()
     for value in values:
         sketch.add(value)
     return Health(
-        slot="notes", manifest_sha256=DIGEST, answers=len(values), errors=errors, deaths=0, histogram=sketch.histogram()
+        slot="notes",
+        manifest_sha256=DIGEST,
+        answers=len(values),
+        errors=errors,
+        deaths=deaths,
+        histogram=sketch.histogram(),
     )
 
 
@@ -43,6 +48,12 @@ def test_counts_each_answer_once() -> None:
     assert counts.take([(REFERENCE, make_health([1.0, 2.0], errors=1))], now=10.0) == []
     rows = counts.take([(REFERENCE, make_health([1.0, 2.0, 3.0], errors=1))], now=15.0)
     assert [(row.answers, row.errors, row.from_at, row.to_at) for row in rows] == [(1, 0, 10.0, 15.0)]
+
+
+def test_deaths_without_an_answer_have_a_row() -> None:
+    counts = Counts(now=0.0)
+    assert [row.deaths for row in counts.take([(REFERENCE, make_health([], deaths=2))], now=5.0)] == [2]
+    assert [row.deaths for row in counts.take([(REFERENCE, make_health([], deaths=3))], now=10.0)] == [1]
 
 
 def test_a_front_that_started_anew_counts_from_nothing() -> None:

@@ -78,6 +78,10 @@ def test_each_of_several_models_has_its_own_variant() -> None:
             {"variants": (Variant("tflite", "tflite", "int8", ("model",)),)},
             f"model {NAME} comes as tflite; engines of this board take onnx",
         ),
+        (
+            {"variants": (Variant("coreml", "coreml", "fp16", ("model",)),)},
+            f"model {NAME} comes as coreml; engines of this board take onnx; coreml runs on Apple's macOS",
+        ),
     ],
 )
 def test_release_for_another_board_is_refused(changes: dict[str, Any], reason: str) -> None:

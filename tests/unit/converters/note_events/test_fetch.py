@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from shoal_converters.errors import FetchFailed
-from shoal_converters.note_events.fetch import WheelModel, default_cache, fetch_model
+from shoal_converters.note_events.fetch import NOTE_EVENTS, NOTE_EVENTS_TFLITE, WheelModel, default_cache, fetch_model
 
 MODEL = b"a trained network"
 MEMBER = "package/saved/net.onnx"
@@ -117,3 +117,8 @@ def test_the_default_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/home/anna")
     assert default_cache() == Path("/home/anna/.cache/shoal")
+
+
+def test_two_forms_of_a_network_come_from_one_wheel_and_lie_beside_each_other() -> None:
+    assert NOTE_EVENTS.wheel_sha256 == NOTE_EVENTS_TFLITE.wheel_sha256
+    assert Path(NOTE_EVENTS.member).name != Path(NOTE_EVENTS_TFLITE.member).name

@@ -113,9 +113,11 @@ def test_a_later_document_that_repeats_the_release_belongs_to_the_same_attempt()
     assert state_of(BOARD.reported(order=(1, 7), slots=[slot(NEW)], update=update)) is DeviceState.SUCCEEDED
 
 
-def test_an_unreadable_journal_is_neither_success_nor_failure() -> None:
+def test_a_device_whose_journal_is_unreadable_has_failed_and_goes_back_to_what_it_had() -> None:
     update = progress(NEW, UpdateState.UNKNOWN, order=ORDER)
-    assert state_of(BOARD.reported(order=ORDER, slots=[slot(OLD)], update=update)) is DeviceState.UPDATING
+    assert state_of(BOARD.reported(order=ORDER, slots=[slot(OLD)], update=update)) is DeviceState.FAILED
+    unproven = BOARD.reported(order=ORDER, slots=[slot(NEW, previous=OLD)], update=update)
+    assert kept_without(unproven, target=NEW) == OLD
 
 
 def test_what_has_ended_is_never_moved() -> None:

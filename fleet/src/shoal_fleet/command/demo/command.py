@@ -141,7 +141,7 @@ def _roll_releases_out(scene: Scene, reporter: _Reporter) -> None:
     fell_back = UpdateState.FELL_BACK
     reporter.take("release-3", lambda: steps.take_back(scene, 3, good=good, state=fell_back, why="p95"))
     refused = UpdateState.REFUSED
-    reporter.take("release-4", lambda: steps.take_back(scene, 4, good=good, state=refused, why="golden"))
+    reporter.take("release-4", lambda: steps.take_back(scene, 4, good=good, state=refused, why="golden cases failed"))
 
 
 def _open_reporter(watching: contextlib.ExitStack, *, as_json: bool) -> _Reporter:

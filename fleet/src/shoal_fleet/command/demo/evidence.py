@@ -1,7 +1,7 @@
 """What shows that a step of the demo is true? Rules over what board and fleet say; none reads a log."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from shoal_wire.messages import Reported
@@ -69,22 +69,28 @@ def update_ended(reported: Reported, *, model: str, expected: Expected) -> Shown
 
 
 def every_sound_answered_once(
-    device: str, sounds: Mapping[str, Sound], answers: Iterable[Answer], left_in_folder: list[str]
+    device: str, sounds: Mapping[str, Sound], answers: Collection[Answer], left_in_folder: list[str]
 ) -> Shown:
-    """Each sound has exactly one answer, by answer id; there is no other answer, and no file is left."""
+    """Each sound has exactly one answer, by answer id, and none is a refusal; no other, and no file, is left."""
     expected = {answer_id(device, sound): sound.item for sound in sounds.values()}
     found = Counter(answer.answer_id for answer in answers)
     missing = sorted(item for identity, item in expected.items() if identity not in found)
     twice = sorted(identity for identity, count in found.items() if count > 1)
     foreign = sorted(set(found) - set(expected))
+    refused = sorted(answer.item for answer in answers if answer.words.startswith("refused: "))
     evidence = {
         "sounds": len(sounds),
         "answers": sum(found.values()),
         "missing": missing[:_NAMED],
         "twice": twice[:_NAMED],
         "foreign": foreign[:_NAMED],
+        "refused": refused[:_NAMED],
         "left_in_folder": left_in_folder[:_NAMED],
     }
-    ok = not (missing or twice or foreign or left_in_folder) and bool(expected)
-    how = "one for each" if ok else f"{len(missing)} missing, {len(twice)} twice, {len(foreign)} of something else"
+    ok = not (missing or twice or foreign or refused or left_in_folder) and bool(expected)
+    how = (
+        "one for each"
+        if ok
+        else f"{len(missing)} missing, {len(twice)} twice, {len(foreign)} of something else, {len(refused)} refused"
+    )
     return Shown(ok, evidence, (f"{len(sounds)} sounds placed, {sum(found.values())} answers: {how}",))

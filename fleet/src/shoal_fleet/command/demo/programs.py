@@ -22,6 +22,8 @@ _COMMANDS = Path(sys.executable).parent
 _GRACE_S = 10.0
 _POLL_S = 0.2
 
+_COMMAND_TIMEOUT_S = 300.0
+
 
 class Programs:
     """The programs that the demo started. Use as a context manager: leaving it ends them, last started first."""
@@ -65,17 +67,21 @@ class Programs:
         Raises:
             CommandError: it failed, with what it said.
         """
-        done = subprocess.run(
-            _with_demo(command),
-            input=stdin,
-            capture_output=True,
-            env=self._environment,
-            text=True,
-            check=False,
-            start_new_session=True,
-        )
+        words = " ".join([Path(command[0]).name, *command[1:3]])
+        try:
+            done = subprocess.run(
+                _with_demo(command),
+                input=stdin,
+                capture_output=True,
+                env=self._environment,
+                text=True,
+                check=False,
+                start_new_session=True,
+                timeout=_COMMAND_TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise CommandError(f"`{words} …` hasn't ended within {_COMMAND_TIMEOUT_S:.0f} s") from None
         if done.returncode and not may_fail:
-            words = " ".join([Path(command[0]).name, *command[1:3]])
             raise CommandError(f"`{words} …` failed: {_last_line(done.stderr)}")
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else {}

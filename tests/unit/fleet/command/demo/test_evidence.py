@@ -81,6 +81,12 @@ def test_each_sound_with_one_answer_is_shown() -> None:
     assert (shown.evidence["sounds"], shown.evidence["answers"]) == (2, 2)
 
 
+def test_refused_sound_is_not_an_answered_one() -> None:
+    refused = msgspec.structs.replace(answers("b.wav")[0], words="refused: not a WAV file")
+    shown = every_sound_answered_once("d-1", SOUNDS, [*answers("a.wav"), refused], [])
+    assert not shown.ok and shown.evidence["refused"] == ["b.wav"]
+
+
 @pytest.mark.parametrize(
     ("items", "left", "fault"),
     [

@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import onnxruntime
 import pytest
 from shoal_worker.engines import load_engine
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
@@ -13,22 +14,23 @@ from shoal_worker.messages import Load, TensorSpec
 
 from tests.onnx_bytes import add_model, external_weight_model, matmul_chain_model
 
-REQUEST = Load(engine="onnxruntime", format="onnx", threads=1, precision="exact", memory_arena=True)
+REQUEST = Load(engine="onnxruntime", format="onnx", threads=1, precision="exact", memory_arena=True, device="")
 ONES = np.ones((2, 3), np.float32)
 
 
 @pytest.mark.parametrize("precision", ["exact", "fast"])
 @pytest.mark.parametrize("memory_arena", [True, False])
 def test_adds(precision: str, memory_arena: bool) -> None:
-    engine = load_engine(replace(REQUEST, precision=precision, memory_arena=memory_arena), model=add_model())
+    engine = load_engine(replace(REQUEST, precision=precision, memory_arena=memory_arena), files=[add_model()])
     outputs = engine.prepare({"left": ONES, "right": 2 * ONES}).run()
     assert list(outputs) == ["sum"]
     assert outputs["sum"].tolist() == [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
 
 
 def test_tells_signature_and_placement() -> None:
-    engine = load_engine(REQUEST, model=add_model(shape=("batch", 3)))
+    engine = load_engine(REQUEST, files=[add_model(shape=("batch", 3))])
     assert engine.placement == ("CPUExecutionProvider",)
+    assert "CPUExecutionProvider" in engine.devices
     assert engine.inputs == (TensorSpec("left", "float32", (None, 3)), TensorSpec("right", "float32", (None, 3)))
     assert engine.outputs == (TensorSpec("sum", "float32", (None, 3)),)
 
@@ -45,13 +47,13 @@ def test_tells_signature_and_placement() -> None:
     ids=["missing", "unknown", "type", "shape", "rank"],
 )
 def test_inputs_that_do_not_fit_are_refused(feeds: dict[str, np.ndarray], message: str) -> None:
-    engine = load_engine(REQUEST, model=add_model())
+    engine = load_engine(REQUEST, files=[add_model()])
     with pytest.raises(BadTensor, match=message):
         engine.prepare(feeds)
 
 
 def test_lengths_that_vary_but_do_not_fit_each_other_fail_in_the_engine() -> None:
-    engine = load_engine(REQUEST, model=add_model())
+    engine = load_engine(REQUEST, files=[add_model()])
     inference = engine.prepare({"left": ONES, "right": np.ones((5, 3), np.float32)})
     with pytest.raises(EngineFailed, match="onnxruntime failed"):
         inference.run()
@@ -64,25 +66,46 @@ def test_lengths_that_vary_but_do_not_fit_each_other_fail_in_the_engine() -> Non
 )
 def test_bytes_that_are_no_whole_model_are_refused(model: bytes) -> None:
     with pytest.raises(ModelRefused, match="onnxruntime doesn't take the model"):
-        load_engine(REQUEST, model=model)
+        load_engine(REQUEST, files=[model])
 
 
 def test_signatures_that_do_not_fit_into_messages_are_refused() -> None:
     with pytest.raises(ModelRefused, match="16 dimensions, found 4 and 17"):
-        load_engine(REQUEST, model=add_model(shape=(1,) * 17))
+        load_engine(REQUEST, files=[add_model(shape=(1,) * 17)])
 
 
 def test_unknown_requests_are_refused() -> None:
-    with pytest.raises(EngineMissing, match="engine must be one of onnxruntime; found 'abacus'"):
-        load_engine(replace(REQUEST, engine="abacus"), model=add_model())
+    with pytest.raises(EngineMissing, match=r"engine must be one of onnxruntime, .* or a plug-in .*; found 'abacus'"):
+        load_engine(replace(REQUEST, engine="abacus"), files=[add_model()])
     with pytest.raises(ModelRefused, match="takes onnx; found a model in format 'tflite'"):
-        load_engine(replace(REQUEST, format="tflite"), model=add_model())
+        load_engine(replace(REQUEST, format="tflite"), files=[add_model()])
     with pytest.raises(ModelRefused, match="precision must be one of exact, fast; found 'sloppy'"):
-        load_engine(replace(REQUEST, precision="sloppy"), model=add_model())
+        load_engine(replace(REQUEST, precision="sloppy"), files=[add_model()])
+    with pytest.raises(ModelRefused, match=r"onnx has 1 file\(s\) here, found 2"):
+        load_engine(REQUEST, files=[add_model(), b""])
+
+
+@pytest.mark.parametrize("device", ["CUDAExecutionProvider", "TensorrtExecutionProvider", "AbacusExecutionProvider"])
+def test_a_provider_that_this_build_lacks_is_refused_and_not_replaced(device: str) -> None:
+    if device in onnxruntime.get_available_providers():
+        pytest.skip(f"this build of onnxruntime has {device}")
+    with pytest.raises(EngineMissing, match=f"lists CPUExecutionProvider here; found '{device}'"):
+        load_engine(replace(REQUEST, device=device), files=[add_model()])
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_onnxruntime_itself_only_warns_of_a_provider_that_it_lacks() -> None:
+    session = onnxruntime.InferenceSession(add_model(), providers=["AbacusExecutionProvider"])
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_the_processor_may_be_asked_for_by_name() -> None:
+    engine = load_engine(replace(REQUEST, device="CPUExecutionProvider"), files=[add_model()])
+    assert engine.placement == ("CPUExecutionProvider",)
 
 
 def test_a_run_that_was_cancelled_before_its_start_ends_at_once() -> None:
-    engine = load_engine(REQUEST, model=add_model())
+    engine = load_engine(REQUEST, files=[add_model()])
     inference = engine.prepare({"left": ONES, "right": ONES})
     inference.cancel()
     with pytest.raises(RunCancelled):
@@ -92,7 +115,9 @@ def test_a_run_that_was_cancelled_before_its_start_ends_at_once() -> None:
 
 @pytest.mark.timeout(60)
 def test_a_run_can_be_cancelled_from_another_thread() -> None:
-    engine = load_engine(REQUEST, model=matmul_chain_model(size=1024, length=500))  # many seconds if nobody stopped it
+    engine = load_engine(
+        REQUEST, files=[matmul_chain_model(size=1024, length=500)]
+    )  # many seconds if nobody stopped it
     inference = engine.prepare({"x": np.zeros((1024, 1024), np.float32)})
     timer = threading.Timer(0.1, inference.cancel)
     timer.start()

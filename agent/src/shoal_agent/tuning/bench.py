@@ -1,0 +1,208 @@
+"""How is a candidate loaded, checked and timed on this board?
+
+Candidates stay loaded between their turns for as long as there is room, so that turns can follow one another quickly;
+what was used longest ago goes first. Workers wait without spinning: one that has no turn costs memory only.
+"""
+
+import itertools
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shoal_worker.errors import WorkerError
+
+from shoal_agent.front.admission import predict_peak
+from shoal_agent.front.batching import run_batched
+from shoal_agent.front.board_memory import read_room
+from shoal_agent.front.operations.errors import OperationError
+from shoal_agent.front.operations.values import Tensors
+from shoal_agent.front.worker import Worker, WorkerOptions
+from shoal_agent.tuned import Candidate
+from shoal_agent.tuning.meters import Meter
+from shoal_agent.tuning.task import Task
+
+UNDER_WAY = 2
+"""Items at once when the sustained rate is measured: one is prepared while the other is computed."""
+
+
+class CandidateFailed(Exception):
+    """A candidate can't be loaded, answers wrongly, or failed in its turn; the message says which and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedFiles:
+    """A variant's files, each in a write-sealed memfd of the caller's."""
+
+    model_format: str
+    fds: tuple[int, ...]
+    size_bytes: tuple[int, ...]
+    measured_bytes: int = 0
+    """Peak memory as the publisher measured it; 0 where nobody did."""
+
+
+class Turn(NamedTuple):
+    """What one turn of a candidate showed."""
+
+    latencies_ms: tuple[float, ...]
+    answers_per_s: float | None = None
+    """Sustained; None where only latency was asked for."""
+    joules: float | None = None
+    """For an answer; None also where the board has no meter."""
+
+
+class Bench:
+    """The candidates of one model on this board. Close it."""
+
+    def __init__(
+        self,
+        variants: Mapping[str, LoadedFiles],
+        *,
+        task: Task,
+        interpreters: Mapping[str, str],
+        own: str,
+        deadline_s: float,
+        meter: Meter,
+    ) -> None:
+        """`own` is the interpreter of engines that `interpreters` doesn't name; an answer counts until `deadline_s`."""
+        self._variants = variants
+        self._task = task
+        self._interpreters = interpreters
+        self._own = own
+        self._deadline_s = deadline_s
+        self._meter = meter
+        self._workers: OrderedDict[Candidate, Worker] = OrderedDict()
+        self._peaks: dict[Candidate, int] = {}
+        self._load_ms: dict[Candidate, float] = {}
+
+    def check(self, candidate: Candidate, *, timeout_s: float) -> None:
+        """Load a candidate and have it answer the golden cases.
+
+        Raises:
+            CandidateFailed: it can't, or its answers are wrong; it is ended.
+        """
+        try:
+            wrong = self._task.check(lambda calls: self._run(candidate, calls, timeout_s=timeout_s))
+        except (WorkerError, OperationError) as error:
+            wrong = str(error)
+        if wrong:
+            self._end(candidate)
+            raise CandidateFailed(wrong)
+
+    def turn(self, candidate: Candidate, *, seconds: float, with_rate: bool) -> Turn:
+        """Time a candidate for about that long, one item after the other; for half of it two at once if `with_rate`.
+
+        Raises:
+            CandidateFailed: it died or failed; it is ended.
+        """
+        part_s = seconds / 2 if with_rate else seconds
+        try:
+            self._worker(candidate, timeout_s=self._deadline_s)
+            latencies_ms = self._time_items(candidate, seconds=part_s)
+            return (
+                self._saturate(candidate, seconds=part_s, latencies_ms=latencies_ms)
+                if with_rate
+                else Turn(latencies_ms)
+            )
+        except (WorkerError, OperationError) as error:
+            self._end(candidate)
+            raise CandidateFailed(str(error)) from None
+
+    def peak_bytes(self, candidate: Candidate) -> int:
+        """The most memory that its workers held so far."""
+        worker = self._workers.get(candidate)
+        if worker is not None:
+            worker.measure()
+            self._peaks[candidate] = max(self._peaks.get(candidate, 0), worker.peak_bytes)
+        return self._peaks.get(candidate, 0)
+
+    def load_ms(self, candidate: Candidate) -> float:
+        """From the start of the interpreter to a model that can answer, the last time."""
+        return self._load_ms.get(candidate, 0.0)
+
+    def drop(self, candidate: Candidate) -> None:
+        """It has no more turns."""
+        self._end(candidate)
+
+    def close(self) -> None:
+        """End all workers."""
+        for candidate in list(self._workers):
+            self._end(candidate)
+
+    def _time_items(self, candidate: Candidate, *, seconds: float) -> tuple[float, ...]:
+        """Latencies in ms of whole passes over the items, so that every turn has the same mix."""
+        latencies_ms: list[float] = []
+        end = time.perf_counter() + seconds
+        while not latencies_ms or time.perf_counter() < end:
+            for number in range(self._task.items):
+                latencies_ms.append(self._answer(candidate, number) * 1000)
+        return tuple(latencies_ms)
+
+    def _saturate(self, candidate: Candidate, *, seconds: float, latencies_ms: tuple[float, ...]) -> Turn:
+        """Count the answers within the deadline while there is always more to do, and the energy that they take."""
+        numbers = itertools.count()
+        self._meter.start()
+        began = time.perf_counter()
+
+        def work() -> int:
+            in_time, is_first = 0, True
+            while is_first or time.perf_counter() < began + seconds:
+                is_first = False
+                in_time += self._answer(candidate, next(numbers) % self._task.items) <= self._deadline_s
+            return in_time
+
+        try:
+            with ThreadPoolExecutor(UNDER_WAY) as threads:
+                futures = [threads.submit(work) for _ in range(UNDER_WAY)]
+                answers = sum(future.result() for future in futures)
+            elapsed_s = time.perf_counter() - began
+        finally:
+            joules = self._meter.stop()
+        return Turn(latencies_ms, answers / elapsed_s, None if joules is None or not answers else joules / answers)
+
+    def _answer(self, candidate: Candidate, number: int) -> float:
+        began = time.perf_counter()
+        self._task.answer(number, lambda calls: self._run(candidate, calls, timeout_s=self._deadline_s))
+        return time.perf_counter() - began
+
+    def _run(self, candidate: Candidate, calls: Sequence[Tensors], *, timeout_s: float) -> list[Tensors]:
+        worker = self._worker(candidate, timeout_s=timeout_s)
+        return run_batched(
+            calls, batch=candidate.batch, run=lambda feeds: worker.run(feeds, deadline_s=self._deadline_s)
+        )
+
+    def _worker(self, candidate: Candidate, *, timeout_s: float) -> Worker:
+        worker = self._workers.get(candidate)
+        if worker is None:
+            worker = self._start(candidate, timeout_s=timeout_s)
+            self._workers[candidate] = worker
+        self._workers.move_to_end(candidate)
+        return worker
+
+    def _start(self, candidate: Candidate, *, timeout_s: float) -> Worker:
+        files = self._variants[candidate.variant]
+        self._make_room(predict_peak(measured_bytes=files.measured_bytes, file_bytes=files.size_bytes).needed_bytes)
+        began = time.perf_counter()
+        worker = Worker.start(
+            self._interpreters.get(candidate.engine, self._own),
+            engine=candidate.engine,
+            model_fd=files.fds[0],
+            more_fds=files.fds[1:],
+            model_format=files.model_format,
+            options=WorkerOptions(threads=candidate.threads, precision=candidate.precision),
+            timeout_s=timeout_s,
+        )
+        self._load_ms[candidate] = (time.perf_counter() - began) * 1000
+        return worker
+
+    def _make_room(self, needed_bytes: int) -> None:
+        while self._workers and read_room().free_bytes < needed_bytes:
+            self._end(next(iter(self._workers)))
+
+    def _end(self, candidate: Candidate) -> None:
+        self.peak_bytes(candidate)
+        worker = self._workers.pop(candidate, None)
+        if worker is not None:
+            worker.close()
