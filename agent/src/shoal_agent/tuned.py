@@ -1,7 +1,7 @@
 """What did tuning find out about a model on this board, and what is to serve it?
 
-`tuning/<key>.json` holds a whole verdict; `tuning/serving.json` holds, by model, what was chosen last. The daemon and
-the updater read the second; it says in what order engines are tried, never that one works.
+`tuning/<key>.json` holds a whole verdict; `tuning/serving.json` holds, by model, what was chosen last. The second is
+for daemon and updater, which don't read it yet; it says in what order engines are tried, never that one works.
 """
 
 from collections.abc import Mapping
