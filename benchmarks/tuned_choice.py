@@ -21,13 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 
 from shoal_agent.engine_table import engines_for
-from shoal_agent.tuned import Candidate, Limits
+from shoal_agent.tuned import Limits
 from shoal_agent.tuning.bench import Bench, CandidateFailed, LoadedFiles
 from shoal_agent.tuning.grid import FASTER
 from shoal_agent.tuning.meters import NoMeter
 from shoal_agent.tuning.rules import choose, pair
 from shoal_agent.tuning.search import Goal, search
 from shoal_converters.note_events.fetch import default_cache, fetch_model
+from shoal_wire.tuning import Candidate
 from shoal_worker.memory import seal_bytes
 
 from benchmarks.real_models import MODELS, RealModel, TensorTask

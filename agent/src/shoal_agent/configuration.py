@@ -5,8 +5,14 @@ One TOML file, by default `agent.toml` in the state folder, which need not be th
     threads = 2
     outbox_bytes = 67108864
 
+    engines = ["onnxruntime", "litert"]
+
     [interpreters]
     onnxruntime = "/opt/shoal/bin/python"
+
+    [tuning]
+    at_install = true
+    budget_s = 60.0
 
     [[sources]]
     kind = "folder"
@@ -30,6 +36,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 from shoal_wire.encoding import Identifier, ModelName
+from shoal_wire.tuning import Objective
 
 from shoal_agent.errors import WrongConfiguration
 
@@ -64,14 +71,32 @@ class SlotSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Where memory doesn't suffice for two releases, the old one goes first in either case."""
 
 
+class TuningSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When and for how long the daemon measures which engine and variant of a release serves best on this board."""
+
+    at_install: bool = True
+    """After a release was kept, and again when engines, processor, governor or agent have changed."""
+    budget_s: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
+    """For one model."""
+    objective: Objective = "latency"
+    all_variants: bool = True
+    """Fetch every variant that an engine here runs, unless the fleet knows the best one for boards of this kind.
+
+    Else only the first one in the publisher's order is fetched and tuned.
+    """
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """All that the agent can be told."""
 
     sources: tuple[FolderSource, ...] = ()
     threads: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Processor threads that all workers together may use; 0 means as many as this program may have at all times."""
+    engines: tuple[Identifier, ...] = ()
+    """Engines that may run models here; empty means all that are found."""
     interpreters: dict[Identifier, str] = {}
     """Engine to the Python interpreter that has it; the agent's own where none is named."""
+    tuning: TuningSetting = TuningSetting()
     slots: dict[ModelName, SlotSetting] = {}
     """By model; one that isn't named has the defaults."""
     outbox_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 40)] = 64 << 20

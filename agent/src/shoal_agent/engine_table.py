@@ -4,7 +4,7 @@ The one table of the agent; daemon and front both read it, so it imports no engi
 up by name only. Whether an engine works is for the probe to say (`shoal_agent.front.probe`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -55,19 +55,27 @@ def candidates() -> Iterator[Candidate]:
             yield Candidate(engine, model_format, entry.value)
 
 
-def present(*, interpreters: Mapping[str, str]) -> Iterator[Candidate]:
-    """Candidates that may work here: configuration names an interpreter, or the agent's own has the module."""
+def present(*, interpreters: Mapping[str, str], allowed: Collection[str] = ()) -> Iterator[Candidate]:
+    """Candidates that may work here: configuration names an interpreter, or the agent's own has the module.
+
+    `allowed`: engines that configuration allows; empty means all.
+    """
     for candidate in candidates():
+        if allowed and candidate.engine not in allowed:
+            continue
         if candidate.engine in interpreters or find_spec(candidate.module.partition(".")[0]) is not None:
             yield candidate
 
 
-def engines_for(model_format: str, *, interpreters: Mapping[str, str]) -> tuple[str, ...]:
+def engines_for(
+    model_format: str, *, interpreters: Mapping[str, str], allowed: Collection[str] = ()
+) -> tuple[str, ...]:
     """Engines that may run the format here, in the order in which they are tried."""
-    here = present(interpreters=interpreters)
+    here = present(interpreters=interpreters, allowed=allowed)
     return tuple(candidate.engine for candidate in here if candidate.model_format == model_format)
 
 
-def runnable_formats(*, interpreters: Mapping[str, str]) -> tuple[str, ...]:
+def runnable_formats(*, interpreters: Mapping[str, str], allowed: Collection[str] = ()) -> tuple[str, ...]:
     """Formats that some engine may run here."""
-    return tuple(dict.fromkeys(candidate.model_format for candidate in present(interpreters=interpreters)))
+    here = present(interpreters=interpreters, allowed=allowed)
+    return tuple(dict.fromkeys(candidate.model_format for candidate in here))

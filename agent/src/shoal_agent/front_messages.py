@@ -24,6 +24,7 @@ from shoal_wire.messages import Answer, ReleaseReference
 
 from shoal_agent.configuration import SlotSetting
 from shoal_agent.slots import HeldRelease
+from shoal_agent.tuned import ServingChoice
 
 QUARANTINE_DEATHS = 2
 """Deaths of workers after which the item that they ran is not run again: one death may be anybody's doing."""
@@ -48,6 +49,8 @@ class Configure(msgspec.Struct, frozen=True, tag="configure"):
     slots: dict[str, SlotSetting] = {}
     interpreters: dict[str, str] = {}
     """Interpreter by engine; engines that aren't named run in the front's own."""
+    engines: tuple[str, ...] = ()
+    """That may run models; empty means all that are found."""
     groups: str = ""
     """Control group below which each worker may have one of its own; empty where there is none."""
     suspects: dict[Sha256, int] = {}
@@ -62,6 +65,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     store: str
     content_keys: dict[str, str]
     """Content key in base64, by the digest of the sealed file."""
+    tuned: dict[ModelName, ServingChoice] = {}
+    """What tuning chose on this board, by model; good only where the files are those of a variant."""
 
 
 class Unload(msgspec.Struct, frozen=True, tag="unload"):
@@ -77,6 +82,7 @@ class Check(msgspec.Struct, frozen=True, tag="check"):
     held: HeldRelease
     store: str
     content_keys: dict[str, str]
+    tuned: dict[ModelName, ServingChoice] = {}
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored"):

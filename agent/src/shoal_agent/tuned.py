@@ -6,12 +6,13 @@ for daemon and updater, which don't read it yet; it says in what order engines a
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, Sha256, Text, decode_struct
 from shoal_wire.errors import WireError
+from shoal_wire.tuning import Candidate, Objective
 
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
@@ -19,23 +20,6 @@ from shoal_agent.files import Files
 FOLDER = "tuning"
 SERVING = "serving.json"
 MAX_BYTES = 4 << 20
-
-Objective = Literal["latency", "throughput", "energy", "memory"]
-
-
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to run a model. `precision` is that of `shoal_worker.messages.Load`."""
-
-    variant: Identifier
-    engine: Identifier
-    precision: Literal["exact", "fast"] = "exact"
-    threads: Annotated[int, Meta(ge=1, le=1024)]
-    batch: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Calls of one item that are given to the model at once."""
-
-    def __str__(self) -> str:
-        words = f"{self.variant} {self.engine} {self.precision} threads={self.threads}"
-        return words if self.batch == 1 else f"{words} batch={self.batch}"
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

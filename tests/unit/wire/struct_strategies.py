@@ -43,6 +43,8 @@ def _values(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.booleans()
         case inspect.NoneType():
             return st.none()
+        case inspect.LiteralType():
+            return st.sampled_from(kind.values)
         case inspect.EnumType():
             return st.sampled_from(list(kind.cls))
         case inspect.UnionType():

@@ -26,6 +26,15 @@ from shoal_wire.encoding import (
 )
 from shoal_wire.grant import Grant
 from shoal_wire.histogram import Histogram
+from shoal_wire.tuning import (
+    MAX_CHOICES,
+    MAX_MEASURED,
+    BoardKind,
+    Candidate,
+    KnownChoice,
+    MeasuredCandidate,
+    Objective,
+)
 from shoal_wire.update import UpdateState
 
 ASSIGNMENT_KEYS_PATH = "keys/assignment.json"
@@ -66,6 +75,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     manifest_sha256: Sha256
     grants: Annotated[tuple[Grant, ...], Meta(min_length=1, max_length=4096)]
     probation: ProbationLimits = ProbationLimits()
+    known: Annotated[tuple[KnownChoice, ...], Meta(max_length=MAX_CHOICES)] = ()
+    """What other boards of this device's kind found out about the release's models."""
 
 
 class Desired(Document, frozen=True, kw_only=True):
@@ -131,6 +142,8 @@ class Reported(Document, frozen=True, kw_only=True):
     generation: Counter = 0
     slots: Annotated[tuple[SlotReport, ...], Meta(max_length=16)] = ()
     update: UpdateReport | None = None
+    kind: BoardKind | None = None
+    """None from an agent that doesn't tell."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="kind"):
@@ -178,7 +191,26 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_fiel
     rss_bytes: Counter
 
 
-Row = Answer | Event | Telemetry | Process
+class Tuned(msgspec.Struct, frozen=True, kw_only=True, tag="tuned", tag_field="kind"):
+    """What tuning found out about one model on this board."""
+
+    at: Seconds
+    board: BoardKind
+    model: ModelName
+    reference: ReleaseReference
+    objective: Objective
+    choice: Candidate
+    files: Annotated[tuple[Sha256, ...], Meta(min_length=1, max_length=64)]
+    """Digests of the chosen variant's plaintext files, in its order."""
+    measured: Annotated[tuple[MeasuredCandidate, ...], Meta(min_length=1, max_length=MAX_MEASURED)]
+    """The best for the objective first; the choice is among them."""
+    is_settled: bool
+    """More rounds would hardly have changed who leads."""
+    is_confirmed: bool = False
+    """A choice that the fleet knew, which a short check found good here; else all candidates were compared."""
+
+
+Row = Answer | Event | Telemetry | Process | Tuned
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -95,7 +95,7 @@ class Daemon:
         self._updater = UpdaterKeeper(
             programs.updater,
             state=state,
-            formats=runnable_formats(interpreters=configuration.interpreters),
+            formats=runnable_formats(interpreters=configuration.interpreters, allowed=configuration.engines),
             holder=self._holdings,
             front=self._front,
             check=lambda held: check(held, setting=setting, recorder=self._recorder),

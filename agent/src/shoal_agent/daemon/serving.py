@@ -84,6 +84,7 @@ class Setting(NamedTuple):
             threads=configuration.threads,
             slots=configuration.slots,
             interpreters=configuration.interpreters,
+            engines=configuration.engines,
             groups=str(self.groups) if self.groups else "",
             suspects=suspects,
         )

@@ -53,6 +53,7 @@ def load_candidate(
             groups=Path(configuration.groups) if configuration.groups else None,
         ),
         interpreters=configuration.interpreters,
+        engines=configuration.engines,
         own=sys.executable,
         deadline_s=configuration.slots.get(manifest.name, SlotSetting()).deadline_s,
     )

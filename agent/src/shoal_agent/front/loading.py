@@ -11,7 +11,7 @@ import binascii
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +50,8 @@ class LoadSetting:
 
     options: WorkerOptions
     interpreters: Mapping[str, str]
+    engines: Collection[str] = ()
+    """That may run models; empty means all that are found."""
     own: str
     deadline_s: float
     """For one inference."""
@@ -148,7 +150,7 @@ def _load_model(
                     warm_up=warm_up,
                     deadline_s=setting.deadline_s,
                 )
-                for engine in engines_for(variant.format, interpreters=setting.interpreters)
+                for engine in engines_for(variant.format, interpreters=setting.interpreters, allowed=setting.engines)
             ]
             loaded = ServingModel.start(
                 recipes, pipeline=pipeline, variant=variant.name, watcher=watcher, timeout_s=timeout_s
@@ -165,7 +167,7 @@ def _predict_peak(manifest: Manifest, variant: Variant) -> Peak:
 
 
 def _choose_variant(model: Model, preferred: str, *, setting: LoadSetting) -> Variant:
-    runnable = runnable_formats(interpreters=setting.interpreters)
+    runnable = runnable_formats(interpreters=setting.interpreters, allowed=setting.engines)
     fitting = [variant for variant in model.variants if variant.format in runnable]
     if not fitting:
         formats = sorted({variant.format for variant in model.variants})

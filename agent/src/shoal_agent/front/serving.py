@@ -173,6 +173,7 @@ class ServingFront:
         return LoadSetting(
             options=options,
             interpreters=self._configuration.interpreters,
+            engines=self._configuration.engines,
             own=sys.executable,
             deadline_s=self._slot_setting(slot).deadline_s,
         )

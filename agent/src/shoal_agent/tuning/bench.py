@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 
 from shoal_agent.front.admission import predict_peak
@@ -20,7 +21,6 @@ from shoal_agent.front.board_memory import read_room
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.values import Tensors
 from shoal_agent.front.worker import Worker, WorkerOptions
-from shoal_agent.tuned import Candidate
 from shoal_agent.tuning.meters import Meter
 from shoal_agent.tuning.task import Task
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from shoal_wire.manifest import Model
-
-from shoal_agent.tuned import Candidate
+from shoal_wire.tuning import Candidate
 
 Precision = Literal["exact", "fast"]
 

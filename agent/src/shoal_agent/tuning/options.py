@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from shoal_agent.tuned import Limits, Objective
+from shoal_wire.tuning import Objective
+
+from shoal_agent.tuned import Limits
 
 BUDGET_S = 60.0
 MAX_THREADS = 1024

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 
 from shoal_wire.encoding import encode
+from shoal_wire.tuning import Candidate
 from shoal_worker.memory import seal_chunks
 
 from shoal_agent.configuration import Configuration, SlotSetting
@@ -19,7 +20,7 @@ from shoal_agent.front.cpu_budget import budget, read_processors
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.probe import probe_engine
 from shoal_agent.front.probe_models import PROBE_MODELS
-from shoal_agent.tuned import Candidate, Choice, Conditions, Measured, Refused, Verdict
+from shoal_agent.tuned import Choice, Conditions, Measured, Refused, Verdict
 from shoal_agent.tuning.bench import Bench, LoadedFiles
 from shoal_agent.tuning.board import read_governor, read_processor, read_thermal_class
 from shoal_agent.tuning.errors import TuningFailed
@@ -81,7 +82,7 @@ def _make_task(material: Material) -> GoldenTask:
 def _probe(material: Material, configuration: Configuration, *, tell: Tell) -> Iterator[UsableEngine]:
     """Engines that work here, for the formats of the model's variants. A format without a probe is tried as it is."""
     formats = {variant.format for variant in material.model.variants}
-    for candidate in present(interpreters=configuration.interpreters):
+    for candidate in present(interpreters=configuration.interpreters, allowed=configuration.engines):
         if candidate.model_format not in formats:
             continue
         if candidate.model_format not in PROBE_MODELS:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from shoal_agent.tuned import Candidate, Measured, Verdict
+from shoal_wire.tuning import Candidate
+
+from shoal_agent.tuned import Measured, Verdict
 
 HEADINGS = (
     "",

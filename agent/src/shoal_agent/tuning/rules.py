@@ -8,7 +8,9 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from shoal_agent.tuned import Candidate, Choice, Limits, Measured, Objective
+from shoal_wire.tuning import Candidate, Objective
+
+from shoal_agent.tuned import Choice, Limits, Measured
 
 TIE = 0.02
 MARGIN = 0.20

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from shoal_agent.tuned import Candidate, Limits, Measured, Objective, Refused
+from shoal_wire.tuning import Candidate, Objective
+
+from shoal_agent.tuned import Limits, Measured, Refused
 from shoal_agent.tuning.bench import CandidateFailed, Turn
 from shoal_agent.tuning.grid import spread
 from shoal_agent.tuning.rules import halve, is_settled, pair, rank

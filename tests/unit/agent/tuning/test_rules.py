@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shoal_agent.tuned import Candidate, Limits, Measured, Objective
+from shoal_agent.tuned import Limits, Measured
 from shoal_agent.tuning.rules import MARGIN, TIE, choose, halve, is_settled, pair, pareto_set
+from shoal_wire.tuning import Candidate, Objective
 
 
 def named(number: int) -> Candidate:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 import pytest
-from shoal_agent.tuned import Candidate, Limits, Objective
+from shoal_agent.tuned import Limits
 from shoal_agent.tuning.bench import CandidateFailed, Turn
 from shoal_agent.tuning.search import Found, Goal, search
+from shoal_wire.tuning import Candidate, Objective
 
 
 def named(name: str, *, engine: str = "onnxruntime", threads: int = 1) -> Candidate:

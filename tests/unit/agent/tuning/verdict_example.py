@@ -1,6 +1,7 @@
 """What does a small verdict look like?"""
 
-from shoal_agent.tuned import Candidate, Choice, Conditions, Limits, Measured, Refused, Verdict
+from shoal_agent.tuned import Choice, Conditions, Limits, Measured, Refused, Verdict
+from shoal_wire.tuning import Candidate
 
 FAST = Candidate(variant="o", engine="onnxruntime", threads=2)
 SMALL = Candidate(variant="t", engine="litert", threads=1)
