@@ -6,7 +6,8 @@ used, so a fault there can't repeat itself here. Every key is fixed and in plain
     python tests/vectors/generate.py            write the files
     python tests/vectors/generate.py --check    exit with 1 if a file isn't what would be written
 
-The files in `documents/` are written by hand, as nothing in them is computed.
+The files in `documents/` are written by hand, as nothing in them is computed; `before_tuning.json` is what software
+wrote that knew nothing of tuning.
 """
 
 import base64
@@ -229,7 +230,7 @@ def grants() -> list[dict[str, Any]]:
     return cases
 
 
-# Token, topics, answers' ids, histograms
+# Token, topics, answers' ids, kinds of boards, histograms
 
 
 def tokens() -> list[dict[str, Any]]:
@@ -269,6 +270,21 @@ def answer_ids() -> list[dict[str, Any]]:
     return cases
 
 
+def fingerprints() -> list[dict[str, Any]]:
+    """Fingerprints of kinds of boards: every field is among what is hashed, also one that wasn't sent."""
+    unsaid = {"board": "", "governor": "", "is_emulated": False}
+    kinds: list[dict[str, Any]] = [
+        {"architecture": "aarch64", "processor": "Cortex-A76", "processors": 4, "governor": "ondemand"},
+        {"architecture": "x86_64", "board": 'Büro "2"', "processor": "Intel® N100", "processors": 2},
+        {"architecture": "x86_64", "processor": "Intel® N100", "processors": 2, "is_emulated": True},
+    ]
+    cases = []
+    for kind in kinds:
+        text = json.dumps(unsaid | kind, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        cases.append({"kind": kind, "bytes_hex": text.encode().hex(), "fingerprint": sha256(text.encode())})
+    return cases
+
+
 def histograms() -> list[dict[str, Any]]:
     """DDSketch with the logarithmic mapping of 1 %: a value v above 0 is in bin ceil(log_gamma(v))."""
     gamma = 1.01 / 0.99
@@ -296,6 +312,7 @@ VECTORS: dict[str, Callable[[], Any]] = {
     "token.json": tokens,
     "topics.json": topics,
     "answer_id.json": answer_ids,
+    "fingerprint.json": fingerprints,
     "histogram.json": histograms,
 }
 

@@ -46,6 +46,7 @@ from shoal_fleet.telemetry import routes as telemetry
 from shoal_fleet.times import Clock
 from shoal_fleet.trust import routes as trust
 from shoal_fleet.trust import service as trust_service
+from shoal_fleet.tuning import routes as tuning
 
 UPKEEP_S = 60.0
 """How often it is looked for metadata, revocation lists and certificates that are due."""
@@ -213,6 +214,7 @@ class Server:
                 sessions=sessions, gate=gate, clock=clock, fleet_key=keys.hpke, wake=self._messaging.wake
             ),
             telemetry.make_router(sessions=sessions, gate=gate, clock=clock),
+            tuning.make_router(sessions=sessions, gate=gate),
             console.make_router(sessions=sessions, gate=gate, clock=clock, describe=app.openapi),
         ):
             app.include_router(router)

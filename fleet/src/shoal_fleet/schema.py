@@ -15,8 +15,9 @@ from shoal_fleet.releases import models as releases
 from shoal_fleet.rollouts import models as rollouts
 from shoal_fleet.telemetry import models as telemetry
 from shoal_fleet.trust import models as trust
+from shoal_fleet.tuning import models as tuning
 
-FEATURES = (access, devices, enrolment, messaging, releases, rollouts, telemetry, trust)
+FEATURES = (access, devices, enrolment, messaging, releases, rollouts, telemetry, trust, tuning)
 """Modules whose tables make up the database."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"

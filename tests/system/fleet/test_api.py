@@ -77,6 +77,8 @@ def test_every_route_is_described_and_names_its_error(fleet: Fleet) -> None:
         "/api/v1/sealed/{ciphertext_sha256}",
         "/api/v1/releases/{name}/{version}",
         "/api/v1/rollouts/{rollout}/abort",
+        "/api/v1/tuning",
+        "/api/v1/tuning/known",
         "/v1/enrol",
         "/v1/authority.pem",
     ):

@@ -7,17 +7,25 @@ import shutil
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from shoal_fleet.command.publisher import Publisher
 from shoal_fleet.command.sealing import make_manifest, read_draft, seal
+from shoal_fleet.database import make_sessions, open_engine
+from shoal_fleet.state import StatePaths
+from shoal_fleet.telemetry.service import commit_batch
+from shoal_wire.encoding import encode
+from shoal_wire.messages import Batch, Row
 
 from tests.system.fleet.broker_site import wait_until
 from tests.system.fleet.fleet_site import DEADLINE_S, Fleet, FleetProgram, run_cli, run_fleet
 from tests.unit.fleet.command.material import make_certificate, pem, write_release_folder
+from tests.unit.fleet.telemetry.rows import telemetry, tuned
 
 SHOAL = str(Path(sys.executable).parent / "shoal")
 PASSPHRASE = "correct horse battery staple"
@@ -297,6 +305,35 @@ def test_board_comes_in_with_a_token_is_shown_and_shut_out(operator: Operator) -
     assert operator.shoal("device", "show", device, "--json").json["revoked_at"] is None
     assert operator.shoal("device", "revoke", "guarded", "--yes").out == f"guarded ({device}) is revoked\n"
     assert operator.shoal("device", "show", device, "--json").json["revoked_at"] is not None
+
+
+def test_what_boards_found_out_is_listed(operator: Operator) -> None:
+    ran = operator.shoal("tuning", "list")
+    assert (ran.code, ran.out) == (0, "")
+    assert "no verdict yet: boards tune after an install" in ran.err
+    devices = [operator.fleet.enrol(name).answer.device for name in ("tuned-1", "tuned-2")]
+    store_rows(operator.fleet, devices, rows=[tuned(), telemetry(10.0, deaths=2)])
+
+    heading, line = operator.shoal("tuning", "list", "--model", "note-events").out.splitlines()
+    assert heading.split() == ["MODEL", "BOARD", "FOR", "CHOICE", "P50", "MS", "BOARDS", "STATE"]
+    assert line.split()[0] == "note-events"
+    assert "Raspberry Pi 5, Cortex-A76 (aarch64), 4 threads" in line
+    assert "int8 litert exact threads=2" in line
+    assert line.split()[-3:] == ["18.25", "2", "settled"]
+    shown = operator.shoal("tuning", "list", "--json").json
+    assert [verdict["device"] for verdict in shown] == devices
+    assert operator.shoal("tuning", "list", "--model", "birds").out == ""
+    assert "2 in the last 24 h" in operator.shoal("device", "show", "tuned-1").out
+
+
+def store_rows(fleet: Fleet, devices: list[str], *, rows: list[Row]) -> None:
+    """As if each device had sent them."""
+    engine = open_engine(StatePaths(fleet.program.state).database)
+    raw = tuple(msgspec.Raw(encode(row)) for row in rows)
+    with make_sessions(engine)() as session:
+        for device in devices:
+            commit_batch(session, Batch(device=device, stream="0" * 32, first=1, rows=raw), now=time.time())
+    engine.dispose()
 
 
 def test_rollout_is_started_watched_shown_and_aborted(operator: Operator) -> None:

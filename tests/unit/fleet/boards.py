@@ -29,6 +29,7 @@ from shoal_wire.messages import (
     SlotReport,
     UpdateReport,
 )
+from shoal_wire.tuning import BoardKind
 from shoal_wire.update import UpdateState
 
 NOW = 1_800_000_000.0
@@ -102,6 +103,7 @@ class Board:
         slots: Sequence[SlotReport] = (),
         update: UpdateReport | None = None,
         counter: int | None = None,
+        kind: BoardKind | None = None,
     ) -> Reported:
         self.counter += 1
         return Reported(
@@ -115,6 +117,7 @@ class Board:
             generation=order[1],
             slots=tuple(slots),
             update=update,
+            kind=kind,
         )
 
     def sign_reported(self, reported: Reported) -> bytes:
@@ -137,8 +140,15 @@ def progress(target: ReleaseReference, state: UpdateState, *, order: tuple[int, 
     return UpdateReport(epoch=order[0], generation=order[1], target=target, state=state, reason=reason)
 
 
-def manifest_of(name: str, version: int, *, floor: int = 1) -> bytes:
-    digest = hashlib.sha256(f"{name} {version}".encode()).hexdigest()
+def weights_of(name: str, version: int) -> str:
+    """Digest of the one file of a release; give it to another version where that has the same weights."""
+    return hashlib.sha256(f"{name} {version}".encode()).hexdigest()
+
+
+def manifest_of(
+    name: str, version: int, *, floor: int = 1, weights: str | None = None, variants: Sequence[str] = ("only",)
+) -> bytes:
+    digest = weights or weights_of(name, version)
     manifest = {
         "name": name,
         "version": version,
@@ -154,7 +164,9 @@ def manifest_of(name: str, version: int, *, floor: int = 1) -> bytes:
                 "outputs": [],
                 "pre": [],
                 "post": [],
-                "variants": [{"name": "only", "format": "onnx", "precision": "int8", "files": ["model"]}],
+                "variants": [
+                    {"name": variant, "format": "onnx", "precision": "int8", "files": ["model"]} for variant in variants
+                ],
                 "golden": [
                     {
                         "name": "case",
@@ -184,10 +196,17 @@ def manifest_of(name: str, version: int, *, floor: int = 1) -> bytes:
 
 
 def add_release(
-    sessions: Sessions, keys: OnlineKeys, *, name: str, version: int, floor: int = 1, files: int = 2
+    sessions: Sessions,
+    keys: OnlineKeys,
+    *,
+    name: str,
+    version: int,
+    floor: int = 1,
+    files: int = 2,
+    weights: str | None = None,
 ) -> dict[str, bytes]:
     """Put a release into the database; returns the content key of each of its sealed files."""
-    raw = manifest_of(name, version, floor=floor)
+    raw = manifest_of(name, version, floor=floor, weights=weights)
     sha256 = hashlib.sha256(raw).hexdigest()
     content_keys = {
         hashlib.sha256(f"file {number} of {name}".encode()).hexdigest(): hashlib.sha256(b"key %d" % number).digest()

@@ -17,11 +17,12 @@ from shoal_wire.messages import (
     Process,
     Reported,
     Telemetry,
+    Tuned,
     parse_row,
 )
 from shoal_wire.update import UpdateState
 
-from tests.vectors.examples import example, to_json, with_unknown_fields
+from tests.vectors.examples import KINDS, example, load, to_json, with_unknown_fields
 
 EVENT = {"kind": "event", "at": 1.0, "name": "worker-died"}
 
@@ -30,7 +31,7 @@ def batch(**changes: Any) -> bytes:
     return to_json(example("batch") | changes)
 
 
-@pytest.mark.parametrize("kind", [Answer, Event, Telemetry, Process])
+@pytest.mark.parametrize("kind", [Answer, Event, Telemetry, Process, Tuned])
 def test_row_of_each_kind_is_read_and_written_as_agreed(kind: type) -> None:
     document = next(row for row in example("batch")["rows"] if row["kind"] == kind.__name__.lower())
 
@@ -43,8 +44,9 @@ def test_row_of_each_kind_is_read_and_written_as_agreed(kind: type) -> None:
 
 def test_rows_that_can_be_left_out_are_the_agreed_ones() -> None:
     answer = example("batch")["rows"][0]
+    tuned = example("batch")["rows"][4]
     telemetry = example("batch")["rows"][2] | {"latency_ms": {}}
-    del answer["words"], telemetry["deaths"]
+    del answer["words"], telemetry["deaths"], tuned["is_confirmed"], tuned["measured"][0]["joules"]
 
     assert json.loads(encode(parse_row(to_json(answer)))) == answer | {"words": ""}
     assert json.loads(encode(parse_row(to_json(EVENT)))) == EVENT | {"detail": "", "generation": 0}
@@ -52,6 +54,40 @@ def test_rows_that_can_be_left_out_are_the_agreed_ones() -> None:
         "latency_ms": {"zeros": 0, "keys": [], "counts": [], "total": 0.0},
         "deaths": 0,
     }
+    tuned_again = json.loads(encode(parse_row(to_json(tuned))))
+    assert (tuned_again.pop("is_confirmed"), tuned_again["measured"][0].pop("joules")) == (False, None)
+    assert tuned_again == tuned
+
+
+@pytest.mark.parametrize("name", ["batch", "desired", "reported"])
+def test_document_of_software_that_knew_nothing_of_tuning_is_read(name: str) -> None:
+    older = load("before_tuning.json")[name]
+
+    read = json.loads(encode(decode(to_json(older), KINDS[name], what=name)))
+
+    assert read.pop("kind", None) is None
+    assert [one.pop("known") for one in read.get("assignments", [])] in ([], [[]])
+    assert read == older
+    for row in older.get("rows", []):
+        assert json.loads(encode(parse_row(to_json(row)))) == row
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("objective", "beauty"),
+        ("files", []),
+        ("files", ["c" * 63]),
+        ("measured", []),
+        ("measured", example("batch")["rows"][4]["measured"] * 17),
+        ("choice", {"variant": "../x", "engine": "litert", "threads": 1}),
+        ("choice", {"variant": "v", "engine": "litert", "threads": 0}),
+        ("choice", {"variant": "v", "engine": "litert", "threads": 1, "precision": "better"}),
+    ],
+)
+def test_verdict_outside_its_bounds_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(Malformed, match=rf"\$\.{field}"):
+        parse_row(to_json(example("batch")["rows"][4] | {field: value}))
 
 
 def test_rows_come_out_of_a_batch_as_they_went_in() -> None:

@@ -17,6 +17,7 @@ from shoal_wire.grant import Grant, GrantContext, hpke_public_text, make_grant, 
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.manifest import parse_draft, parse_manifest
 from shoal_wire.token import EnrolmentToken, parse_token, write_token
+from shoal_wire.tuning import BoardKind
 
 from tests.vectors.examples import KINDS, STRICT, VECTORS, example, load, to_json, with_unknown_fields
 from tests.vectors.generate import AES_128_GCM, hpke_open, hpke_seal
@@ -147,6 +148,14 @@ def test_topics() -> None:
 def test_answer_id(case: dict[str, Any]) -> None:
     assert canonical(case["parts"]).hex() == case["bytes_hex"]
     assert hashlib.sha256(canonical(case["parts"])).hexdigest() == case["answer_id"]
+
+
+@pytest.mark.parametrize("case", load("fingerprint.json"), ids=lambda case: case["fingerprint"][:8])
+def test_fingerprint(case: dict[str, Any]) -> None:
+    kind = msgspec.convert(case["kind"], BoardKind)
+
+    assert encode(kind).hex() == case["bytes_hex"]
+    assert kind.fingerprint == case["fingerprint"]
 
 
 @pytest.mark.parametrize("case", load("histogram.json"), ids=lambda case: f"{len(case['values'])}-values")

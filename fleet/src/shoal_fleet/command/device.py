@@ -8,7 +8,7 @@ from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
 from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, when
 from shoal_fleet.command.parsers import add_command, add_group
-from shoal_fleet.command.views import Device, EnrolmentToken, parse
+from shoal_fleet.command.views import Device, EnrolmentToken, describe_board, parse
 
 _COLUMNS: Columns[Device] = {
     "NAME": lambda device: device.name,
@@ -83,6 +83,8 @@ def _show(arguments: argparse.Namespace) -> None:
         "enrolled": when(device.enrolled_at),
         "last seen": when(device.last_seen),
         "runs": _runs(device),
+        "board": device.reported and device.reported.kind and describe_board(device.reported.kind),
+        "worker deaths": None if device.worker_deaths is None else f"{device.worker_deaths} in the last 24 h",
         "update": update and f"{update.state} ({update.target.release} {update.target.version})",
         "reason": update and update.reason,
     }

@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 from shoal_wire.encoding import Seconds, Sha256
 from shoal_wire.messages import ReleaseReference, SlotReport
+from shoal_wire.tuning import BoardKind, Candidate, MeasuredCandidate
 
 from shoal_fleet.command.errors import CommandError
 
@@ -25,6 +26,7 @@ class Reported(msgspec.Struct, frozen=True):
     at: Seconds
     slots: tuple[SlotReport, ...]
     update: Update | None
+    kind: BoardKind | None = None
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -39,6 +41,8 @@ class Device(msgspec.Struct, frozen=True):
     revoked_at: Seconds | None
     last_seen: Seconds | None
     reported: Reported | None
+    worker_deaths: int | None = None
+    """In the last 24 hours; None in a list of devices."""
 
 
 class DeviceProof(msgspec.Struct, frozen=True):
@@ -97,11 +101,27 @@ class RolloutDetail(Rollout, frozen=True):
     devices: tuple[Attempt, ...]
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What a device found out about one model."""
+
+    id: int
+    device: str
+    board: BoardKind
+    model: str
+    objective: str
+    choice: Candidate
+    measured: tuple[MeasuredCandidate, ...]
+    is_settled: bool
+    is_confirmed: bool
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a model said about one item. `id` grows in the order in which answers were stored."""
 
     id: int
+    device: str
     answer_id: str
+    source: str
     item: str
     words: str
 
@@ -109,9 +129,17 @@ class Answer(msgspec.Struct, frozen=True):
 class Pace(msgspec.Struct, frozen=True):
     """How a device answered over the last seconds; None where it didn't."""
 
+    device: str
     answers_per_s: float | None
     p50_ms: float | None
     p95_ms: float | None
+
+
+def describe_board(kind: BoardKind) -> str:
+    """A kind of board in words."""
+    threads = f"{kind.processors} {'thread' if kind.processors == 1 else 'threads'}"
+    words = (kind.board, f"{kind.processor} ({kind.architecture})", threads, kind.governor)
+    return ", ".join(filter(None, (*words, "emulated" if kind.is_emulated else "")))
 
 
 def parse(answer: object, kind: type[_Kind], *, what: str) -> _Kind:

@@ -4,7 +4,8 @@ The pages only lay out what stands here.
 """
 
 import enum
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shoal_wire.messages import Reported, SlotReport, UpdateReport
@@ -21,6 +22,8 @@ from shoal_fleet.rollouts.models import Rollout, RolloutDevice
 from shoal_fleet.telemetry import queries
 from shoal_fleet.telemetry.models import AnswerRow
 from shoal_fleet.telemetry.queries import Pace
+from shoal_fleet.tuning import service as tuning
+from shoal_fleet.tuning.models import TunedRow
 
 WINDOW_S = 30.0
 """Over how long pace and latency are shown."""
@@ -48,13 +51,27 @@ class DeviceLine(NamedTuple):
     model: str
     release: str
     engine: str
+    tuned: str
+    """Why that engine, in words; empty where nothing serves."""
     state: str
+    deaths: int
+    """Of workers of the whole device, over `queries.DEATHS_WINDOW_S`."""
     pace: Pace | None
     """Of the whole device."""
     words: str
     """The last answer."""
     answered_at: float | None
     """When that came, in Unix seconds by the fleet's clock."""
+
+
+class Findings(NamedTuple):
+    """What is stored of a device beside its own report."""
+
+    pace: Pace | None = None
+    deaths: int = 0
+    last: AnswerRow | None = None
+    verdicts: Mapping[str, TunedRow] = {}
+    """The newest by digest of the manifest."""
 
 
 class AttemptLine(NamedTuple):
@@ -99,11 +116,19 @@ def read_status(session: Session, *, now: float) -> Status:
     """Look at the whole fleet."""
     paces = queries.measure_pace(session, now=now, window_s=WINDOW_S)
     answers = queries.find_last_answers(session)
+    deaths = queries.count_deaths(session, now=now)
+    verdicts: dict[str, dict[str, TunedRow]] = defaultdict(dict)
+    for (device_id, manifest_sha256), verdict in tuning.find_newest(session).items():
+        verdicts[device_id][manifest_sha256] = verdict
     lines: list[DeviceLine] = []
     for device in devices.list_devices(session):
-        lines += describe_device(
-            device, devices.last_reported(device), pace=paces.get(device.id), last=answers.get(device.id)
+        found = Findings(
+            pace=paces.get(device.id),
+            deaths=deaths.get(device.id, 0),
+            last=answers.get(device.id),
+            verdicts=verdicts[device.id],
         )
+        lines += describe_device(device, devices.last_reported(device), found)
     refused = session.scalars(select(RefusedMessages).order_by(RefusedMessages.last_at.desc()).limit(20))
     return Status(
         now=now,
@@ -116,10 +141,9 @@ def read_status(session: Session, *, now: float) -> Status:
     )
 
 
-def describe_device(
-    device: Device, reported: Reported | None, *, pace: Pace | None, last: AnswerRow | None
-) -> list[DeviceLine]:
+def describe_device(device: Device, reported: Reported | None, found: Findings) -> list[DeviceLine]:
     """A line for each model that the device reports."""
+    last = found.last
     slots: Sequence[SlotReport | None] = reported.slots if reported and reported.slots else [None]
     lines = []
     for slot in slots:
@@ -133,8 +157,10 @@ def describe_device(
                 model=slot.release if slot else "",
                 release=str(slot.current.version) if slot and slot.current else "",
                 engine=f"{slot.engine} {slot.engine_version}".strip() if slot else "",
+                tuned=_describe_tuning(slot, found.verdicts) if slot else "",
                 state=state,
-                pace=pace,
+                deaths=found.deaths,
+                pace=found.pace,
                 words=last.words if last and is_of_slot else "",
                 answered_at=last.received_at if last and is_of_slot else None,
             )
@@ -172,6 +198,18 @@ def _describe_state(device: Device, slot: SlotReport | None, update: UpdateRepor
     if update is not None and update.state in FAILED and _concerns(update, slot):
         return Tone.BUSY, f"serving; {_OUTCOMES[update.state]} {update.target.version}"
     return Tone.GOOD, "serving"
+
+
+def _describe_tuning(slot: SlotReport, verdicts: Mapping[str, TunedRow]) -> str:
+    if slot.serving is None:
+        return ""
+    verdict = verdicts.get(slot.serving.manifest_sha256)
+    if verdict is None:
+        return "not tuned"
+    choice = tuning.read_choice(verdict)
+    if (choice.engine, choice.variant) != (slot.engine, slot.variant):
+        return "not as tuned"
+    return "known choice" if verdict.is_confirmed else "tuned here"
 
 
 def _concerns(update: UpdateReport, slot: SlotReport | None) -> bool:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from shoal_fleet.console.page import document, element, escape, table, wrap
 from shoal_fleet.console.status import AttemptLine, DeviceLine, RolloutLine, Status, Tone
+from shoal_fleet.telemetry.queries import DEATHS_WINDOW_S
 
 _DEVICES = (
     ("Device", "tight"),
@@ -68,13 +69,26 @@ def _device_cells(line: DeviceLine, *, now: float) -> tuple[str, ...]:
         f'{_dot(line.tone)}<span title="{escape(line.device_id)}">{escape(line.device)}</span>',
         escape(line.model) or _NONE,
         escape(line.release) or _NONE,
-        escape(line.engine) or _NONE,
-        escape(line.state),
+        _engine(line),
+        escape(line.state) + _deaths(line.deaths),
         _number(None if pace is None else pace.answers_per_s, digits=2),
         _number(None if pace is None else pace.p50_ms, digits=1),
         _number(None if pace is None else pace.p95_ms, digits=1),
         _NONE if line.answered_at is None else _answer(line.words, ago_s=now - line.answered_at),
     )
+
+
+def _engine(line: DeviceLine) -> str:
+    if not line.engine:
+        return _NONE
+    return escape(line.engine) + (" " + element("span", line.tuned, css="soft") if line.tuned else "")
+
+
+def _deaths(deaths: int) -> str:
+    if deaths == 0:
+        return ""
+    workers = "1 worker" if deaths == 1 else f"{deaths:,} workers"
+    return " " + element("span", f"{workers} died in the last {DEATHS_WINDOW_S / 3600:.0f} h", css="warning tight")
 
 
 def _rollout_rows(line: RolloutLine, *, now: float) -> list[tuple[str, ...]]:

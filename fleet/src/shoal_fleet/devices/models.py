@@ -39,6 +39,8 @@ class Device(Base):
     reported_at: Mapped[float | None]
     reported_epoch: Mapped[int] = mapped_column(BigInteger, default=0)
     reported_generation: Mapped[int] = mapped_column(BigInteger, default=0)
+    fingerprint: Mapped[str | None] = mapped_column(String(64))
+    """Of the kind of board that it last reported to be; None from an agent that doesn't tell."""
 
 
 class DeviceCertificate(Base):

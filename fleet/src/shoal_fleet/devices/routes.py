@@ -9,6 +9,7 @@ from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.devices import service
 from shoal_fleet.devices.views import DeviceDetail, DeviceView
+from shoal_fleet.telemetry import queries
 from shoal_fleet.times import Clock
 
 
@@ -28,7 +29,9 @@ class DeviceRoutes:
     def show_device(self, device: str) -> DeviceDetail:
         """One device, by its id or its name."""
         with self._sessions() as session:
-            return DeviceDetail.of(service.find_device(session, device))
+            found = service.find_device(session, device)
+            deaths = queries.count_deaths(session, now=self._clock())
+            return DeviceDetail.of(found, worker_deaths=deaths.get(found.id, 0))
 
     def revoke_device(self, device: str) -> DeviceView:
         """Shut a device out for good: its certificate, and its open connection to the broker."""

@@ -102,6 +102,7 @@ def record_reported(session: Session, *, device_id: str, raw: bytes, now: float)
     device.reported_generation = reported.generation
     device.agent_version = reported.agent_version
     device.profile = reported.profile
+    device.fingerprint = None if reported.kind is None else reported.kind.fingerprint
     return reported
 
 

@@ -6,6 +6,7 @@ from typing import Self
 import msgspec
 from pydantic import BaseModel
 from shoal_wire.messages import Reported
+from shoal_wire.tuning import BoardKind
 
 from shoal_fleet.devices import service
 from shoal_fleet.devices.models import Device
@@ -44,6 +45,24 @@ class UpdateView(BaseModel):
     fetched_bytes: int
 
 
+class BoardView(BaseModel):
+    """What makes two boards equally fast, as far as a board can tell."""
+
+    architecture: str
+    board: str
+    processor: str
+    processors: int
+    governor: str
+    is_emulated: bool
+    fingerprint: str
+    """Equal for boards of one kind."""
+
+    @classmethod
+    def of(cls, kind: BoardKind) -> Self:
+        """View of a kind of board."""
+        return cls.model_validate(msgspec.to_builtins(kind) | {"fingerprint": kind.fingerprint})
+
+
 class ReportedView(BaseModel):
     """What the device last said of itself, in a document that it signed."""
 
@@ -53,11 +72,13 @@ class ReportedView(BaseModel):
     generation: int
     slots: list[SlotView]
     update: UpdateView | None
+    kind: BoardView | None
 
     @classmethod
     def of(cls, reported: Reported) -> Self:
         """View of a reported document."""
-        return cls.model_validate(msgspec.to_builtins(reported))
+        kind = None if reported.kind is None else BoardView.of(reported.kind)
+        return cls.model_validate(msgspec.to_builtins(reported) | {"kind": kind})
 
 
 class DeviceView(BaseModel):
@@ -80,21 +101,24 @@ class DeviceView(BaseModel):
 
 
 class DeviceDetail(DeviceView):
-    """A device with what proves its word: the key, and the signed document as it came."""
+    """A device with how it fares and what proves its word: the key, and the signed document as it came."""
 
+    worker_deaths: int
+    """That came in over the last 24 hours."""
     identity_key: str
     reported_envelope: str | None
     """In base64."""
 
     @classmethod
-    def of(cls, device: Device) -> Self:
-        """View of a row."""
+    def of(cls, device: Device, *, worker_deaths: int = 0) -> Self:
+        """View of a row and of what its telemetry counted."""
         raw = device.reported_envelope
-        proof = {
+        more = {
+            "worker_deaths": worker_deaths,
             "identity_key": device.identity_key,
             "reported_envelope": None if raw is None else base64.b64encode(raw).decode(),
         }
-        return cls.model_validate(_fields(device) | proof)
+        return cls.model_validate(_fields(device) | more)
 
 
 def _fields(device: Device) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""With which keys does a device get a release?
+"""With which keys does a device get a release, and with what known of how to run it?
 
 The fleet holds each content key sealed to itself, and opens it only here, to seal it to a device.
 """
@@ -17,6 +17,7 @@ from shoal_fleet.devices.models import Device
 from shoal_fleet.releases import service as releases
 from shoal_fleet.releases.models import Release
 from shoal_fleet.rollouts.models import GrantCounter
+from shoal_fleet.tuning.service import KnownChoices
 
 
 class OpenedRelease(NamedTuple):
@@ -25,6 +26,7 @@ class OpenedRelease(NamedTuple):
     reference: ReleaseReference
     content_keys: Mapping[str, bytes]
     """By the SHA-256 of the sealed file."""
+    known: KnownChoices
 
 
 def open_release(session: Session, release: Release, *, fleet_key: X25519PrivateKey) -> OpenedRelease:
@@ -33,12 +35,18 @@ def open_release(session: Session, release: Release, *, fleet_key: X25519Private
     Raises:
         Untrusted: a grant isn't sealed to this key of the fleet.
     """
-    reference = ReleaseReference(release.name, release.version, release.manifest_sha256)
-    return OpenedRelease(reference, releases.content_keys(session, release, fleet_key=fleet_key))
+    return OpenedRelease(
+        reference=ReleaseReference(release.name, release.version, release.manifest_sha256),
+        content_keys=releases.content_keys(session, release, fleet_key=fleet_key),
+        known=KnownChoices(session, releases.read_manifest(session, release)),
+    )
 
 
 def assign(session: Session, opened: OpenedRelease, *, device: Device, probation: ProbationLimits) -> Assignment:
-    """Seal the keys of a release to a device, under counters above all that the device was ever given."""
+    """Seal the keys of a release to a device, under counters above all that the device was ever given.
+
+    What boards of its kind found out about the release's models goes along.
+    """
     recipient_key = grant.parse_hpke_public(device.hpke_key, what=f"HPKE key of device {device.id}")
     reference = opened.reference
     context = GrantContext(release=reference.release, version=reference.version, recipient=device.id)
@@ -55,6 +63,7 @@ def assign(session: Session, opened: OpenedRelease, *, device: Device, probation
         manifest_sha256=reference.manifest_sha256,
         grants=grants,
         probation=probation,
+        known=opened.known.of(device.fingerprint),
     )
 
 

@@ -3,13 +3,16 @@
 Times are Unix seconds: `at` by the device's clock, `received_at` by the fleet's.
 """
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
 
 _RowId = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself only if the column is an INTEGER, which has 64 bits there."""
+
+HAS_DEATHS = text("deaths > 0")
+"""Condition of the few intervals in which workers died. With a bound number the database can't see the index's own."""
 
 
 class Watermark(Base):
@@ -77,7 +80,10 @@ class LatencyRow(Base):
     """What a device counted for one release over some seconds."""
 
     __tablename__ = "latency"
-    __table_args__ = (Index(None, "device_id", "to_at"),)
+    __table_args__ = (
+        Index(None, "device_id", "to_at"),
+        Index("ix_latency_deaths", "received_at", sqlite_where=HAS_DEATHS, postgresql_where=HAS_DEATHS),
+    )
 
     id: Mapped[int] = mapped_column(_RowId, primary_key=True)
     device_id: Mapped[str] = mapped_column(ForeignKey("device.id"))
@@ -93,6 +99,8 @@ class LatencyRow(Base):
     errors: Mapped[int] = mapped_column(BigInteger)
     latency_ms: Mapped[str] = mapped_column(Text)
     """Histogram of milliseconds, JSON as on the wire."""
+    deaths: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    """Of workers."""
 
 
 class ProcessRow(Base):

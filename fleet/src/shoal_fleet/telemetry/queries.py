@@ -8,7 +8,10 @@ from shoal_wire.histogram import Histogram, Sketch
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from shoal_fleet.telemetry.models import AnswerRow, EventRow, LatencyRow, ProcessRow, Watermark
+from shoal_fleet.telemetry.models import HAS_DEATHS, AnswerRow, EventRow, LatencyRow, ProcessRow, Watermark
+
+DEATHS_WINDOW_S = 86400.0
+"""Over how long deaths of workers are counted: they are rare, and one of an hour ago still matters."""
 
 
 class Pace(NamedTuple):
@@ -16,6 +19,8 @@ class Pace(NamedTuple):
 
     answers: int
     errors: int
+    deaths: int
+    """Of workers."""
     answers_per_s: float | None
     """None where the device's intervals have no length."""
     p50_ms: float | None
@@ -62,10 +67,21 @@ def add_up(intervals: Sequence[LatencyRow]) -> Pace:
     return Pace(
         answers=answers,
         errors=sum(interval.errors for interval in intervals),
+        deaths=sum(interval.deaths for interval in intervals),
         answers_per_s=answers / duration_s if duration_s > 0 else None,
         p50_ms=sketch.quantile(0.5),
         p95_ms=sketch.quantile(0.95),
     )
+
+
+def count_deaths(session: Session, *, now: float, window_s: float = DEATHS_WINDOW_S) -> dict[str, int]:
+    """Deaths of workers that came in over the last `window_s` seconds, by device id, of devices that had any."""
+    counted = (
+        select(LatencyRow.device_id, func.sum(LatencyRow.deaths).label("deaths"))
+        .where(HAS_DEATHS, LatencyRow.received_at > now - window_s)
+        .group_by(LatencyRow.device_id)
+    )
+    return {row.device_id: row.deaths for row in session.execute(counted)}
 
 
 def find_last_answers(session: Session) -> dict[str, AnswerRow]:

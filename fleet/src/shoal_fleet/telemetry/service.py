@@ -22,6 +22,7 @@ from shoal_wire.messages import (
     Process,
     Row,
     Telemetry,
+    Tuned,
     parse_row,
 )
 from sqlalchemy import select
@@ -38,6 +39,7 @@ from shoal_fleet.telemetry.models import (
     Watermark,
 )
 from shoal_fleet.telemetry.watermark import advance
+from shoal_fleet.tuning.models import TunedRow
 
 
 class Place(NamedTuple):
@@ -171,11 +173,34 @@ def _make_latency(row: Telemetry, place: Place) -> Base:
         answers=row.answers,
         errors=row.errors,
         latency_ms=encode(row.latency_ms).decode(),
+        deaths=row.deaths,
     )
 
 
 def _make_process(row: Process, place: Place) -> Base:
     return ProcessRow(**place._asdict(), at=row.at, name=row.name, pss_bytes=row.pss_bytes, rss_bytes=row.rss_bytes)
+
+
+def _make_tuned(row: Tuned, place: Place) -> Base:
+    if row.choice not in [one.candidate for one in row.measured]:
+        raise Malformed(f"tuned: expected the choice among the {len(row.measured)} candidates, found {row.choice}")
+    return TunedRow(
+        **place._asdict(),
+        at=row.at,
+        fingerprint=row.board.fingerprint,
+        board=encode(row.board).decode(),
+        model=row.model,
+        release=row.reference.release,
+        version=row.reference.version,
+        manifest_sha256=row.reference.manifest_sha256,
+        objective=row.objective,
+        choice=encode(row.choice).decode(),
+        files=msgspec.json.encode(row.files).decode(),
+        measured=msgspec.json.encode(row.measured).decode(),
+        is_settled=row.is_settled,
+        is_confirmed=row.is_confirmed,
+        is_emulated=row.board.is_emulated,
+    )
 
 
 def _check_histogram(histogram: Histogram) -> None:
@@ -191,4 +216,5 @@ _MAKERS: dict[type[Row], Callable[..., Base]] = {
     Event: _make_event,
     Telemetry: _make_latency,
     Process: _make_process,
+    Tuned: _make_tuned,
 }

@@ -94,6 +94,8 @@ class TelemetryView(BaseModel):
     window_s: float
     answers: int
     errors: int
+    deaths: int
+    """Of workers."""
     answers_per_s: float | None
     p50_ms: float | None
     p95_ms: float | None
@@ -115,6 +117,7 @@ class TelemetryView(BaseModel):
             window_s=window_s,
             answers=pace.answers if pace else 0,
             errors=pace.errors if pace else 0,
+            deaths=pace.deaths if pace else 0,
             answers_per_s=pace.answers_per_s if pace else None,
             p50_ms=pace.p50_ms if pace else None,
             p95_ms=pace.p95_ms if pace else None,

@@ -26,6 +26,7 @@ def test_all_commands_are_there() -> None:
         "shoal keys init",
         *(f"shoal device {action}" for action in ("list", "show", "token", "revoke")),
         *(f"shoal release {action}" for action in ("create", "list", "show")),
+        "shoal tuning list",
         *(f"shoal rollout {action}" for action in ("start", "list", "show", "watch", "abort")),
     }
 

@@ -22,6 +22,7 @@ from shoal_fleet.telemetry import service
 from tests.unit.fleet.api_client import ApiClient
 from tests.unit.fleet.boards import NOW, Board, close_database, make_database
 from tests.unit.fleet.telemetry.rows import answer
+from tests.unit.fleet.telemetry.rows import telemetry as counts
 
 EVIL = "<script>alert('x')</script>"
 
@@ -79,6 +80,16 @@ def test_words_of_a_device_are_shown_as_text(client: ApiClient, sessions: Sessio
     assert EVIL not in page
     assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") == 2
     assert "5 s ago" in page
+
+
+@pytest.mark.parametrize(("deaths", "words"), [(0, None), (1, "1 worker died in"), (1234, "1,234 workers died in")])
+def test_deaths_of_workers_are_a_warning(client: ApiClient, sessions: Sessions, deaths: int, words: str | None) -> None:
+    board = Board("yard")
+    board.enrol(sessions)
+    with sessions() as session:
+        service.commit_batch(session, board.plain_batch(first=1, rows=[counts(10.0, deaths=deaths)]), now=NOW - 3600)
+    page = client.get("/status").text
+    assert re.findall(r'class="warning[^"]*">(.*?) the last 24 h<', page) == ([] if words is None else [words])
 
 
 @pytest.mark.parametrize("path", ["/status", "/docs"])

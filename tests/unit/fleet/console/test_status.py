@@ -1,10 +1,14 @@
 """What does the page say of a device, whatever state it is in?"""
 
 import pytest
-from shoal_fleet.console.status import Tone, describe_device
+from msgspec.structs import replace
+from shoal_fleet.console.status import Findings, Tone, describe_device
 from shoal_fleet.devices.models import Device
 from shoal_fleet.telemetry.models import AnswerRow
+from shoal_fleet.tuning.models import TunedRow
+from shoal_wire.encoding import encode
 from shoal_wire.messages import Reported, SlotReport
+from shoal_wire.tuning import Candidate
 from shoal_wire.update import UpdateState
 
 from tests.unit.fleet.boards import NOW, Board, progress, reference, slot
@@ -45,14 +49,39 @@ def report(*slots: SlotReport, state: UpdateState | None = None) -> Reported:
     ],
 )
 def test_state_in_words(device: Device, reported: Reported | None, tone: Tone, state: str) -> None:
-    (line,) = describe_device(device, reported, pace=None, last=None)
+    (line,) = describe_device(device, reported, Findings())
     assert (line.tone, line.state) == (tone, state)
 
 
 def test_each_model_has_a_line_with_its_own_last_answer() -> None:
     last = AnswerRow(release="birds", words="a blackbird", received_at=NOW)
-    lines = describe_device(row(), report(slot(OLD), slot(OTHER)), pace=None, last=last)
+    lines = describe_device(row(), report(slot(OLD), slot(OTHER)), Findings(last=last))
     assert [(line.model, line.release, line.words) for line in lines] == [
         ("notes", "1", ""),
         ("birds", "1", "a blackbird"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (None, "not tuned"),
+        (Candidate(variant="int8", engine="litert", threads=1), "tuned here"),
+        (Candidate(variant="int8", engine="onnxruntime", threads=1), "not as tuned"),
+        (Candidate(variant="fp32", engine="litert", threads=1), "not as tuned"),
+    ],
+)
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_says_whether_the_engine_was_tuned(verdict: Candidate | None, is_confirmed: bool, words: str) -> None:
+    verdicts = {}
+    if verdict is not None:
+        row_of_old = TunedRow(choice=encode(verdict).decode(), is_confirmed=is_confirmed)
+        verdicts = {OLD.manifest_sha256: row_of_old}
+    serving = replace(slot(OLD), engine="litert", variant="int8")
+    (line,) = describe_device(row(), report(serving), Findings(verdicts=verdicts))
+    assert line.tuned == ("known choice" if is_confirmed and words == "tuned here" else words)
+
+
+def test_nothing_is_said_of_tuning_where_nothing_serves() -> None:
+    (line,) = describe_device(row(), report(SILENT), Findings())
+    assert line.tuned == ""

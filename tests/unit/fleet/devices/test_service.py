@@ -16,6 +16,7 @@ from shoal_wire.encoding import encode
 from shoal_wire.errors import Malformed, Untrusted
 
 from tests.unit.fleet.boards import NOW, Board, close_database, make_database, reference, slot
+from tests.unit.fleet.telemetry.rows import BOARD
 
 
 @pytest.fixture
@@ -53,6 +54,20 @@ def test_the_api_shows_the_current_slot_and_the_signed_document(sessions: Sessio
         view = DeviceDetail.of(service.find_device(session, board.id)).model_dump()
     assert view["reported"]["slots"][0]["current"]["manifest_sha256"] == reference("m", 2).manifest_sha256
     assert view["reported_envelope"] is not None
+    assert (view["worker_deaths"], view["reported"]["kind"]) == (0, None)
+
+
+def test_the_kind_of_board_is_kept_until_the_device_tells_no_more(sessions: Sessions, board: Board) -> None:
+    for kind in (BOARD, None):
+        raw = board.sign_reported(board.reported(kind=kind))
+        record(sessions, raw, device_id=board.id)
+        fingerprint = None if kind is None else kind.fingerprint
+        with sessions() as session:
+            device = service.find_device(session, board.id)
+            view = DeviceDetail.of(device).model_dump()
+        assert device.fingerprint == fingerprint
+        shown = view["reported"]["kind"]
+        assert (shown and (shown["processor"], shown["fingerprint"])) == (kind and ("Cortex-A76", fingerprint))
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,6 +1,7 @@
 """Do rollouts start, follow reports and end as the rules say, with the documents that devices need?"""
 
 import pytest
+from msgspec.structs import replace
 from shoal_fleet.database import Sessions, writing
 from shoal_fleet.devices import service as devices
 from shoal_fleet.errors import Conflict, NotFound, Refused
@@ -8,10 +9,12 @@ from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.rollouts import service
 from shoal_fleet.rollouts.models import DesiredRow, Rollout, RolloutDevice
 from shoal_fleet.rollouts.service import RolloutStart
+from shoal_fleet.telemetry import service as telemetry
 from shoal_wire.encoding import decode
 from shoal_wire.errors import Untrusted
 from shoal_wire.grant import GrantContext, open_grant
 from shoal_wire.messages import Desired, ProbationLimits, Reported
+from shoal_wire.tuning import BoardKind
 from shoal_wire.update import UpdateState
 from sqlalchemy import update
 
@@ -24,7 +27,9 @@ from tests.unit.fleet.boards import (
     progress,
     reference,
     slot,
+    weights_of,
 )
+from tests.unit.fleet.telemetry.rows import BOARD, LITERT, tuned
 
 LIMITS = ProbationLimits(answers=7)
 
@@ -95,6 +100,48 @@ def test_a_device_is_assigned_with_a_key_for_every_file(site: Site, board: Board
     assert opened == content_keys
     assert site.state(rollout, board) == ("assigned", "")
     assert site.state_of_all(rollout) == "running"
+
+
+def report_verdict(site: Site, board: Board, kind: BoardKind) -> None:
+    """The board measured version 1 of the notes."""
+    found = tuned(
+        replace(LITERT, variant="only"), release=reference("notes", 1), files=(weights_of("notes", 1),), board=kind
+    )
+    with site.sessions() as session:
+        telemetry.commit_batch(session, board.plain_batch(first=1, rows=[found]), now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("measured_on", "reported", "engines"),
+    [
+        (BOARD, BOARD, ["litert"]),
+        (BOARD, None, []),
+        (BOARD, replace(BOARD, processors=2), []),
+        (replace(BOARD, is_emulated=True), BOARD, []),
+        (replace(BOARD, is_emulated=True), replace(BOARD, is_emulated=True), []),
+    ],
+)
+def test_an_assignment_tells_what_boards_of_that_kind_found_out(
+    site: Site, board: Board, measured_on: BoardKind, reported: BoardKind | None, engines: list[str]
+) -> None:
+    elder = Board("elder")
+    elder.enrol(site.sessions)
+    report_verdict(site, elder, measured_on)
+    site.report(board, board.reported(kind=reported))
+    site.start("notes", 1, board.name)
+    site.start("birds", 1, board.name)
+    desired = site.desired(board)
+    assert [known.candidate.engine for known in assignment_for(desired, "notes").known] == engines
+    assert assignment_for(desired, "birds").known == ()
+
+
+def test_a_device_that_goes_back_is_told_what_is_known_of_the_old_release(site: Site, board: Board) -> None:
+    report_verdict(site, board, BOARD)
+    old, new = reference("notes", 1), reference("notes", 2)
+    site.start("notes", 2, board.name)
+    update = progress(new, UpdateState.FELL_BACK, order=(1, 1), reason="too slow")
+    site.report(board, board.reported(order=(1, 1), slots=[slot(old)], update=update, kind=BOARD))
+    assert [known.boards for known in assignment_for(site.desired(board), "notes").known] == [1]
 
 
 def test_all_means_every_device_that_is_not_revoked(site: Site, board: Board) -> None:

@@ -6,6 +6,7 @@ import pytest
 from shoal_fleet.database import Sessions
 from shoal_fleet.telemetry import queries, service
 from shoal_wire.messages import ReleaseReference, Row
+from sqlalchemy import text
 
 from tests.unit.fleet.boards import NOW, Board
 from tests.unit.fleet.telemetry.rows import answer, event, process, telemetry
@@ -63,6 +64,29 @@ def test_what_a_board_kept_while_it_was_cut_off_does_not_count_as_its_present_pa
     assert pace is not None
     assert (pace.answers, pace.answers_per_s) == (1, 0.2)
     assert pace.p95_ms == pytest.approx(10.0, rel=0.01)
+
+
+def test_deaths_of_workers_are_counted_for_a_day(sessions: Sessions, board: Board) -> None:
+    quiet = Board("quiet")
+    quiet.enrol(sessions)
+    store(sessions, quiet, first=1, rows=[telemetry(10.0)])
+    store(sessions, board, first=1, rows=[telemetry(deaths=7)], now=NOW - 86_401)
+    store(sessions, board, first=2, rows=[telemetry(deaths=1)], now=NOW - 3600)
+    store(sessions, board, first=3, rows=[telemetry(10.0, deaths=2), telemetry(10.0)])
+    with sessions() as session:
+        assert queries.count_deaths(session, now=NOW) == {board.id: 3}
+    pace = pace_of(sessions, board)
+    assert pace is not None
+    assert pace.deaths == 2
+
+
+def test_deaths_are_found_by_their_index(sessions: Sessions) -> None:
+    """It holds only the few intervals that have any; a status page asks every two seconds."""
+    with sessions() as session:
+        plan = session.execute(
+            text("EXPLAIN QUERY PLAN SELECT sum(deaths) FROM latency WHERE deaths > 0 AND received_at > 1")
+        ).all()
+    assert "ix_latency_deaths" in str(plan)
 
 
 def test_an_interval_without_length_has_no_pace(sessions: Sessions, board: Board) -> None:

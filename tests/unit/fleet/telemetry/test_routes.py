@@ -30,7 +30,7 @@ def client(app: FastAPI, sessions: Sessions, board: Board) -> ApiClient:
         answer("one"),
         answer("two"),
         event("started"),
-        telemetry(10.0, 10.0),
+        telemetry(10.0, 10.0, deaths=1),
         process("daemon", pss_bytes=7),
         b"{}",
     ]
@@ -67,6 +67,7 @@ def test_telemetry_of_all_devices_also_of_a_silent_one(client: ApiClient, board:
     Board("silent").enrol(sessions)
     silent, shown = client.get("/api/v1/telemetry?window_s=30").json()
     assert (shown["device"], shown["answers"], shown["errors"], shown["answers_per_s"]) == (board.id, 2, 0, 0.4)
+    assert (shown["deaths"], silent["deaths"]) == (1, 0)
     assert shown["p50_ms"] == pytest.approx(10.0, rel=0.01)
     assert (shown["duplicates"], shown["rejected"], shown["lost"]) == (0, 1, 0)
     assert [(one["name"], one["pss_bytes"]) for one in shown["processes"]] == [("daemon", 7)]

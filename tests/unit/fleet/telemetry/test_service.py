@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec import structs
 from shoal_fleet.database import Sessions
 from shoal_fleet.telemetry import service
 from shoal_fleet.telemetry.models import (
@@ -14,6 +15,7 @@ from shoal_fleet.telemetry.models import (
     RejectedRow,
     Watermark,
 )
+from shoal_fleet.tuning.models import TunedRow
 from shoal_wire import envelope
 from shoal_wire.encoding import encode
 from shoal_wire.errors import Malformed, Untrusted
@@ -21,7 +23,7 @@ from shoal_wire.messages import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Lost, Row
 from sqlalchemy import func, select
 
 from tests.unit.fleet.boards import NOW, Board
-from tests.unit.fleet.telemetry.rows import answer, event, process, telemetry
+from tests.unit.fleet.telemetry.rows import BOARD, FILES, LITERT, ONNX, answer, event, process, telemetry, tuned
 
 ANSWER = json.loads(encode(answer("one")))
 
@@ -47,20 +49,32 @@ def mark(sessions: Sessions, board: Board, stream: str | None = None) -> Waterma
 
 
 def test_stores_every_kind_of_row(sessions: Sessions, board: Board) -> None:
-    rows: list[Row] = [answer("one"), event("rollback"), telemetry(10.0, 20.0, errors=1), process("daemon")]
-    assert commit(sessions, board, board.batch(first=1, rows=rows)) == 4
+    counts = telemetry(10.0, 20.0, errors=1, deaths=2)
+    rows: list[Row] = [answer("one"), event("rollback"), counts, process("daemon"), tuned()]
+    assert commit(sessions, board, board.batch(first=1, rows=rows)) == 5
     with sessions() as session:
         stored = session.scalars(select(AnswerRow)).one()
         happened = session.scalars(select(EventRow)).one()
         counted = session.scalars(select(LatencyRow)).one()
         measured = session.scalars(select(ProcessRow)).one()
+        verdict = session.scalars(select(TunedRow)).one()
     assert (stored.answer_id, stored.item, stored.words) == (answer("one").answer_id, "one", "C4 E4 G4")
     assert (stored.release, stored.version, stored.manifest_sha256) == ("note-events", 1, "a" * 64)
     assert json.loads(stored.answer) == {"notes": [60, 64, 67]}
     assert (stored.at, stored.received_at, stored.sequence) == (100.0, NOW, 1)
     assert (happened.name, happened.detail, happened.generation, happened.sequence) == ("rollback", "it happened", 3, 2)
-    assert (counted.answers, counted.errors, counted.sequence) == (2, 1, 3)
+    assert (counted.answers, counted.errors, counted.deaths, counted.sequence) == (2, 1, 2, 3)
     assert (measured.name, measured.pss_bytes, measured.rss_bytes) == ("daemon", 30 << 20, 60 << 20)
+    assert (verdict.fingerprint, verdict.board) == (BOARD.fingerprint, encode(BOARD).decode())
+    assert (verdict.model, verdict.objective, verdict.release, verdict.version) == (
+        "note-events",
+        "latency",
+        "note-events",
+        1,
+    )
+    assert (verdict.choice, json.loads(verdict.files)) == (encode(LITERT).decode(), list(FILES))
+    assert (verdict.is_settled, verdict.is_confirmed, verdict.is_emulated) == (True, False, False)
+    assert json.loads(verdict.measured)[0]["p50_ms"] == 18.25
 
 
 def test_a_batch_that_comes_again_is_acknowledged_again_and_stored_once(sessions: Sessions, board: Board) -> None:
@@ -137,6 +151,8 @@ MALFORMED_ROWS = {
     "telemetry: counts without keys": encode(telemetry(1.0)).replace(b'"counts":[1]', b'"counts":[1,2]'),
     "telemetry: value beyond all numbers": encode(telemetry(1.0)).replace(b'"keys":[0]', b'"keys":[1048576]'),
     "telemetry: ends before it starts": encode(telemetry(1.0, from_at=9.0, to_at=5.0)),
+    "tuned: a choice that wasn't measured": encode(structs.replace(tuned(), choice=ONNX)),
+    "tuned: for an objective that isn't known": encode(tuned()).replace(b'"latency"', b'"beauty"'),
     "process: bytes are text": b'{"kind":"process","at":1,"name":"front","pss_bytes":"1","rss_bytes":1}',
 }
 
