@@ -162,16 +162,19 @@ def _add_tune_options(parser: argparse.ArgumentParser) -> None:
 
 def _tune(options: argparse.Namespace) -> int:
     from shoal_agent.tuning.plot import draw_verdict
-    from shoal_agent.tuning.program import tune  # NumPy, which the daemon goes without
+    from shoal_agent.tuning.program import check_owner, tune  # NumPy, which the daemon goes without
     from shoal_agent.tuning.report import write_verdict
 
-    verdict, is_earlier = tune(
-        parse_tune_options(options),
+    wanted = parse_tune_options(options)
+    check_owner(wanted, user=os.geteuid())  # before the configuration, which lies in the same folder
+    outcome = tune(
+        wanted,
         configuration=_configuration(options),
         files=DiskFiles(),
         tell=lambda line: print(line, file=sys.stderr),
     )
-    if is_earlier:
+    verdict = outcome.verdict
+    if outcome.is_earlier:
         print("an earlier verdict still holds; --fresh measures again", file=sys.stderr)
     print(msgspec.json.encode(verdict).decode() if options.json else write_verdict(verdict))
     if options.plot:

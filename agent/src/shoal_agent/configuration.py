@@ -23,6 +23,7 @@ One TOML file, by default `agent.toml` in the state folder, which need not be th
     [slots.note-events]
     deadline_s = 5.0
     swap = "resource-preserving"
+    spares = 1
 
 `SHOAL_THREADS`, `SHOAL_OUTBOX_BYTES` and `SHOAL_LOG_LEVEL` go before the file. Unknown keys are refused, and all
 mistakes are told at once.
@@ -69,6 +70,9 @@ class SlotSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Of the worker; 0 means an equal part of what all workers together may use."""
     swap: SwapPolicy = "availability-preserving"
     """Where memory doesn't suffice for two releases, the old one goes first in either case."""
+    spares: Annotated[int, Meta(ge=0, le=1)] = 0
+    """Workers in reserve, loaded and warm: one that dies is replaced at once. Each takes as much memory as the worker
+    that answers, and is kept only where there is room for it."""
 
 
 class TuningSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,6 +17,9 @@ ENGINES: Mapping[str, tuple[str, ...]] = {
 }
 """Engines by format, the one that is tried first where nothing was measured at the front."""
 
+PLAN_ENGINES: Mapping[str, str] = {"onnx": "tensorrt"}
+"""Engine that builds a plan for this board of a format, which takes minutes: the others serve until it is there."""
+
 LIBRARIES: Mapping[str, str] = {
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",

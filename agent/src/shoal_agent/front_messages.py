@@ -58,7 +58,10 @@ class Configure(msgspec.Struct, frozen=True, tag="configure"):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Serve this release from now on. The one that served stays loaded until Unload."""
+    """Serve this release from now on. The one that served stays loaded until Unload.
+
+    If it serves already and `tuned` has it run in another way, it is loaded anew and takes its own place.
+    """
 
     slot: str
     held: HeldRelease
@@ -77,7 +80,7 @@ class Unload(msgspec.Struct, frozen=True, tag="unload"):
 
 
 class Check(msgspec.Struct, frozen=True, tag="check"):
-    """Run the golden cases of a release."""
+    """Run the golden cases of a release, in the way in which it would serve."""
 
     held: HeldRelease
     store: str
@@ -104,7 +107,7 @@ class Serving(msgspec.Struct, frozen=True, tag="serving"):
 
 
 class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
-    """The release can't serve here; what served before still does."""
+    """The release can't serve here, or not in the way that it was asked to; what served before still does."""
 
     slot: ModelName
     reference: ReleaseReference
@@ -112,11 +115,12 @@ class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
 
 
 class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
-    """A release that served serves no more: no engine is left for it, or it made place for another."""
+    """A release that served serves no more: no engine is left for it, or it makes place for what is being loaded."""
 
     slot: ModelName
     reference: ReleaseReference
     reason: str
+    makes_place: bool = False
 
 
 class WorkerDied(msgspec.Struct, frozen=True, kw_only=True, tag="worker_died"):
@@ -149,6 +153,10 @@ class Verdict(msgspec.Struct, frozen=True, tag="verdict"):
     passed: bool
     reason: str
     cases: tuple[CaseResult, ...] = ()
+    is_untuned: bool = False
+    """It passed only without what tuning chose, which must not serve it then."""
+    is_short: bool = False
+    """There was no memory for it beside what serves. Of one that passed untuned: for what tuning chose."""
 
 
 class Answers(msgspec.Struct, frozen=True, tag="answers"):
@@ -158,10 +166,12 @@ class Answers(msgspec.Struct, frozen=True, tag="answers"):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, tag="health"):
-    """Counts since this front loaded the release that serves."""
+    """Counts since this front loaded the release that serves; they begin at 0 when it is loaded anew."""
 
     slot: ModelName
     manifest_sha256: Sha256
+    load: Counter = 0
+    """Tells one load of this front from another, of the same release too."""
     answers: Counter
     errors: Counter
     deaths: Counter

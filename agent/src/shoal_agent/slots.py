@@ -9,14 +9,17 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from shoal_wire.encoding import Counter, Label, ModelName, Seconds, Text
+from shoal_wire.encoding import Counter, Label, ModelName, Seconds, Sha256, Text
 from shoal_wire.grant import Grant
 from shoal_wire.messages import Assignment, ReleaseReference
+from shoal_wire.tuning import KnownChoice
 from shoal_wire.update import UpdateState
 
 SLOTS = "slots.json"
 JOURNAL = "update.json"
 STORE = "store"
+PLANS = "plans"
+"""Plans that fronts built for this board, sealed; each name begins with the SHA-256 of its model's plaintext."""
 
 MAX_BYTES = 64 << 20
 """Of slots.json and of the journal: a slot holds up to 4,096 grants for each of two releases."""
@@ -30,6 +33,9 @@ class HeldRelease(msgspec.Struct, frozen=True, kw_only=True):
     generation: Counter
     variant: Label
     grants: tuple[Grant, ...]
+    """Of the variant's files and golden cases, and of other variants whose files are here for tuning to try."""
+    known: tuple[KnownChoice, ...] = ()
+    """What the fleet knew of the release's models on boards of this kind when it was assigned."""
     p95_ms: float | None = None
     """Latency in its own probation: the next release is measured against it where nothing newer is known."""
 
@@ -61,6 +67,8 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     attempts: Counter = 0
     """Starts of the updater in this state; written before each."""
     variant: Label = ""
+    spare: tuple[Sha256, ...] = ()
+    """Sealed files of other variants, which tuning is to try and the release can do without."""
     reason: Text = ""
     fetched_bytes: Counter = 0
     baseline_p95_ms: float | None = None

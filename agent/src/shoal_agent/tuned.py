@@ -1,17 +1,20 @@
 """What did tuning find out about a model on this board, and what is to serve it?
 
-`tuning/<key>.json` holds a whole verdict; `tuning/serving.json` holds, by model, what was chosen last. The second is
-for daemon and updater, which don't read it yet; it says in what order engines are tried, never that one works.
+`tuning/<key>.json` holds a whole verdict; `tuning/serving.json` holds, by model, what was chosen last for a
+release that this board holds. By the second the updater chooses a variant and fronts load releases; it says what is
+tried first, never that it works.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, Sha256, Text, decode_struct
+from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, Sha256, Text, decode_struct, encode
 from shoal_wire.errors import WireError
+from shoal_wire.manifest import Manifest, Model, Variant
 from shoal_wire.tuning import Candidate, Objective
 
 from shoal_agent.errors import StateDamaged
@@ -30,7 +33,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     is_finalist: bool
     """Measured in every round; the others were dropped before."""
     p50_ms: Seconds
-    """Median over the rounds of each round's median, so that no round counts for more than another."""
+    """As all candidates would have it at one time; how they compare is told by their calmer rounds."""
     p95_ms: Seconds
     answers_per_s: Seconds
     """Sustained, with two items under way, counting only answers within the deadline."""
@@ -135,12 +138,17 @@ def load_choices(files: Files, state: Path) -> ServingChoices:
         raise StateDamaged(f"{path.parent}: {error}") from None
 
 
-def preferred_variant(choices: ServingChoices, *, model: str, variants: Mapping[str, tuple[str, ...]]) -> str | None:
-    """The variant of a release that was chosen on this board, if the release still has it with the same bytes.
+def describe_model(model: Model, golden_sha256s: Iterable[str]) -> str:
+    """Digest of what a verdict is about: a model's description, and the plaintexts of its golden cases in order."""
+    return hashlib.sha256(encode(model) + "".join(golden_sha256s).encode()).hexdigest()
 
-    `variants` are the digests of plaintext files by variant, of a manifest.
+
+def variant_with(files: Sequence[str], *, manifest: Manifest, among: Iterable[Variant]) -> Variant | None:
+    """The variant that has these plaintext files and no others: what was measured on other bytes says nothing.
+
+    `files` are digests, in the variant's order.
     """
-    chosen = choices.models.get(model)
-    if chosen is None:
-        return None
-    return next((name for name, digests in variants.items() if digests == chosen.files), None)
+    for variant in among:
+        if [manifest.file(name).plaintext_sha256 for name in variant.files] == list(files):
+            return variant
+    return None

@@ -75,6 +75,8 @@ class Verdict(msgspec.Struct, frozen=True, tag="verdict"):
     passed: bool
     reason: Text = ""
     unavailable: bool = False
+    is_short: bool = False
+    """Nobody could tell for want of memory, of which there may be more later."""
 
 
 class SwitchReply(msgspec.Struct, frozen=True):

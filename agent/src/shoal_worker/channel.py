@@ -1,9 +1,9 @@
 """How do two processes of the agent talk over a Unix socket pair?
 
-A frame is a 4-byte big-endian length and that many bytes of UTF-8 JSON, always an object. File descriptors
-may travel with a frame (SCM_RIGHTS, on its first byte). Both sides say hello first and part when their
-protocol versions differ. Frames carry content keys between some processes, so no text of an error holds a
-byte of a frame.
+A frame is a 4-byte big-endian length and that many bytes of UTF-8 JSON, always an object, or of whatever else both
+sides know. File descriptors may travel with a frame (SCM_RIGHTS, on its first byte). Both sides say hello first and
+part when their protocol versions differ. Frames carry content keys between some processes, so no text of an error
+holds a byte of a frame.
 
 ChannelError            the two sides can't go on with each other
 ├── ChannelClosed       the other side ended, or the channel was closed
@@ -32,6 +32,7 @@ SEND_TIMEOUT_S = 10.0
 HELLO_TIMEOUT_S = 30.0  # starting an interpreter takes seconds on a small board
 
 _HEADER = struct.Struct(">I")
+_TRUNCATED = int(socket.MSG_CTRUNC)  # a plain number: an enum's `&` is slow
 _FD_BYTES = array.array("i").itemsize
 _ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)
 
@@ -98,16 +99,26 @@ class Channel:
     def send(
         self, message: Mapping[str, object], *, fds: Sequence[int] = (), timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
-        """Send one message, with descriptors if given; the caller keeps and closes its own copies of these.
+        """Send one message; else as `send_frame`.
 
         Raises:
-            BadMessage: not JSON, too long, or too many descriptors. Nothing was sent and the channel is good.
+            BadMessage: not JSON. Nothing was sent and the channel is good.
+        """
+        self.send_frame(encode_json(message), fds=fds, timeout_s=timeout_s)
+
+    def send_frame(self, body: bytes, *, fds: Sequence[int] = (), timeout_s: float = SEND_TIMEOUT_S) -> None:
+        """Send one frame, with descriptors if given; the caller keeps and closes its own copies of these.
+
+        Raises:
+            BadMessage: too long, or too many descriptors. Nothing was sent and the channel is good.
             ChannelClosed: the other side has ended, or took nothing for `timeout_s` (the channel is closed
             then).
         """
-        frame = memoryview(_encode(message, limit=self._max_frame_bytes))
+        if len(body) > self._max_frame_bytes:
+            raise BadMessage(f"a frame may have {self._max_frame_bytes} bytes, this one would have {len(body)}")
         if len(fds) > MAX_FDS:
             raise BadMessage(f"a frame carries at most {MAX_FDS} descriptors, found {len(fds)}")
+        frame = memoryview(_HEADER.pack(len(body)) + body)
         deadline = time.monotonic() + timeout_s
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         with self._send_lock:
@@ -122,7 +133,21 @@ class Channel:
                 frame, rights = frame[sent:], []  # descriptors go with the first byte
 
     def receive(self, timeout_s: float | None) -> tuple[dict[str, object], list[int]]:
-        """Return the next message and the descriptors that came with it, which the caller must close.
+        """Return the next message; else as `receive_frame`.
+
+        Raises:
+            BadMessage: a frame that is no JSON object. The channel is closed: what follows can't be trusted.
+        """
+        body, fds = self.receive_frame(timeout_s)
+        try:
+            return decode_json(body), fds
+        except BadMessage:
+            _close_all(fds)
+            self.close()
+            raise
+
+    def receive_frame(self, timeout_s: float | None) -> tuple[bytes, list[int]]:
+        """Return the body of the next frame and the descriptors that came with it, which the caller must close.
 
         `timeout_s` None waits until the other side sends or ends. Received descriptors are close-on-exec.
 
@@ -138,7 +163,7 @@ class Channel:
             if length > self._max_frame_bytes:
                 raise BadMessage(f"a frame may have {self._max_frame_bytes} bytes, one of {length} was announced")
             self._fill(_HEADER.size + length, deadline=deadline)
-            message = _decode(self._received[_HEADER.size :])
+            body = bytes(memoryview(self._received)[_HEADER.size :])
         except ChannelTimeout:
             raise
         except ChannelError:
@@ -146,7 +171,7 @@ class Channel:
             raise
         fds, self._received_fds = self._received_fds, []
         self._received = bytearray()
-        return message, fds
+        return body, fds
 
     def close(self) -> None:
         """Close this end, and descriptors that nobody was handed. A thread in `receive` gets ChannelClosed."""
@@ -168,7 +193,7 @@ class Channel:
             except OSError as error:
                 raise ChannelClosed(f"the channel is closed: {error.strerror}") from error
             self._received_fds += _descriptors(ancillary)
-            if flags & socket.MSG_CTRUNC or len(self._received_fds) > MAX_FDS:
+            if flags & _TRUNCATED or len(self._received_fds) > MAX_FDS:
                 raise BadMessage(f"a frame carries at most {MAX_FDS} descriptors, more came")
             if not data:
                 where = "in the middle of a frame" if self._received else "between frames"
@@ -193,20 +218,27 @@ class Channel:
             raise ChannelTimeout("no whole frame came from the other side in time")
 
 
-def _encode(message: Mapping[str, object], *, limit: int) -> bytes:
+def encode_json(message: Mapping[str, object]) -> bytes:
+    """The body of a frame with a message.
+
+    Raises:
+        BadMessage: not JSON.
+    """
     try:
-        body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        return _ENCODER.encode(message).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise BadMessage(f"a message must be plain JSON: {type(error).__name__}") from None
-    if len(body) > limit:
-        raise BadMessage(f"a frame may have {limit} bytes, this one would have {len(body)}")
-    return _HEADER.pack(len(body)) + body
 
 
-def _decode(body: bytearray) -> dict[str, object]:
+def decode_json(body: bytes) -> dict[str, object]:
+    """The message in the body of a frame.
+
+    Raises:
+        BadMessage: no JSON object.
+    """
     message: object = None
     with contextlib.suppress(ValueError, RecursionError):  # not chained: the parser's error carries the whole text
-        message = json.loads(body.decode(), parse_constant=_refuse_constant)
+        message = _DECODER.decode(body.decode())
     if not isinstance(message, dict):
         raise BadMessage(f"a frame must hold one JSON object, found {len(body)} bytes that don't")
     return message
@@ -214,6 +246,11 @@ def _decode(body: bytearray) -> dict[str, object]:
 
 def _refuse_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
+
+
+# Made once: `json.dumps` and `json.loads` make one at each call, which a model of a tenth of a millisecond would feel.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

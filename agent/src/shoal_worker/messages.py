@@ -8,20 +8,30 @@
     Infer                               ->
                                        <-   Buffer + memfd (first, and to grow)
                                        <-   Answer or Failed
-    Cancel (of the run in progress)     ->
 
-One run at a time: the next Infer comes after the reply to the last, so both sides reuse their memory. End of
-stream ends the worker. `parse_message` checks every field, so that what passes inward is typed.
+Up to LANES runs may be without a reply, so that the worker goes from one to the next at once; they are run one at a
+time, in the order in which they came. Each has a lane of its own, which is memory on both sides that is used again
+after the reply. End of stream ends the worker. `parse_message` checks every field, so that what passes inward is typed.
+
+A message is a JSON object (`encode_message`), but for the two of a run whose tensors lie as the last ones did: they are
+a few bytes, as they cost as much as a small model. The worker hears nothing while it runs, but for a pipe by which the
+front cancels the oldest run (`CANCEL`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import struct
 from collections.abc import Callable, Mapping
 from typing import TypeVar, Union
 
-from .channel import BadMessage
+from .channel import BadMessage, decode_json, encode_json
 
+LANES = 2  # one run that goes on, and one that waits for its turn
+CANCEL = struct.Struct(">Q")  # the id of a run that is to stop, whether it goes on or waits; its reply comes as ever
+_SAME_INFER = struct.Struct(">BBQ")  # 1, lane, id
+_SAME_ANSWER = struct.Struct(">BdQ")  # 2, milliseconds, id
 MAX_TENSORS = 256
 MAX_RANK = 16
 MAX_NAME = 256  # characters; all names of a model together must fit into one frame
@@ -95,23 +105,32 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
-    """The memfd that comes along holds the sender's tensors from now on."""
+    """The memfd that comes along holds the sender's tensors of one lane from now on."""
+
+    lane: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Infer:
-    """Run the model on these inputs."""
+    """Run the model on these inputs; None where they lie as the last ones in the lane did.
+
+    `id` grows from run to run; no other run in `lane` is without a reply.
+    """
 
     id: int
-    inputs: tuple[TensorRecord, ...]
+    lane: int
+    inputs: tuple[TensorRecord, ...] | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The outputs of run `id`. They stay as they are until the next Infer."""
+    """The outputs of run `id`, in its lane; None where they lie as the last ones there did.
+
+    They stay as they are until the next Infer in that lane.
+    """
 
     id: int
-    outputs: tuple[TensorRecord, ...]
+    outputs: tuple[TensorRecord, ...] | None
     run_ms: float  # in the engine
 
 
@@ -124,18 +143,37 @@ class Failed:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Cancel:
-    """Stop run `id`, if it still goes on. Its reply comes as ever."""
-
-    id: int
+Message = Union[Load, Loaded, Refused, Buffer, Infer, Answer, Failed]
 
 
-Message = Union[Load, Loaded, Refused, Buffer, Infer, Answer, Failed, Cancel]
+def pack_message(message: Message) -> bytes:
+    """The body of a frame with a message, for `Channel.send_frame`."""
+    if isinstance(message, Infer) and message.inputs is None:
+        return _SAME_INFER.pack(1, message.lane, message.id)
+    if isinstance(message, Answer) and message.outputs is None:
+        return _SAME_ANSWER.pack(2, message.run_ms, message.id)
+    return encode_json(encode_message(message))
+
+
+def unpack_message(body: bytes) -> Message:
+    """Check and type the body of a received frame.
+
+    Raises:
+        BadMessage: see `parse_message`.
+    """
+    if len(body) == _SAME_INFER.size and body[0] == 1:
+        _, lane, run_id = _SAME_INFER.unpack(body)
+        if lane < LANES and run_id <= MAX_WHOLE:
+            return Infer(id=run_id, lane=lane, inputs=None)
+    elif len(body) == _SAME_ANSWER.size and body[0] == 2:
+        _, run_ms, run_id = _SAME_ANSWER.unpack(body)
+        if math.isfinite(run_ms) and run_ms >= 0 and run_id <= MAX_WHOLE:
+            return Answer(id=run_id, outputs=None, run_ms=run_ms)
+    return parse_message(decode_json(body))
 
 
 def encode_message(message: Message) -> dict[str, object]:
-    """The plain form of a message, for `Channel.send`."""
+    """The plain form of a message, for `Channel.send`; not for tensors that lie as the last ones did."""
     return {"type": _NAMES[type(message)], **{key: _plain(value) for key, value in vars(message).items()}}
 
 
@@ -189,11 +227,11 @@ def _refused(message: Mapping[str, object]) -> Refused:
 
 
 def _buffer(message: Mapping[str, object]) -> Buffer:
-    return Buffer()
+    return Buffer(lane=_lane(message))
 
 
 def _infer(message: Mapping[str, object]) -> Infer:
-    return Infer(id=_whole(message, "id"), inputs=_tensors(message, "inputs", _record))
+    return Infer(id=_whole(message, "id"), lane=_lane(message), inputs=_tensors(message, "inputs", _record))
 
 
 def _answer(message: Mapping[str, object]) -> Answer:
@@ -208,10 +246,6 @@ def _failed(message: Mapping[str, object]) -> Failed:
     return Failed(id=_whole(message, "id"), kind=_text(message, "kind"), reason=_text(message, "reason"))
 
 
-def _cancel(message: Mapping[str, object]) -> Cancel:
-    return Cancel(id=_whole(message, "id"))
-
-
 _NAMES = {
     Load: "load",
     Loaded: "loaded",
@@ -220,7 +254,6 @@ _NAMES = {
     Infer: "infer",
     Answer: "answer",
     Failed: "failed",
-    Cancel: "cancel",
 }
 _PARSERS: dict[str, Callable[[Mapping[str, object]], Message]] = {
     "load": _load,
@@ -230,7 +263,6 @@ _PARSERS: dict[str, Callable[[Mapping[str, object]], Message]] = {
     "infer": _infer,
     "answer": _answer,
     "failed": _failed,
-    "cancel": _cancel,
 }
 
 
@@ -277,6 +309,13 @@ def _texts(message: Mapping[str, object], key: str) -> tuple[str, ...]:
     if not all(isinstance(item, str) and len(item) <= MAX_TEXT for item in items):
         raise BadMessage(f"{key} must be texts of at most {MAX_TEXT} characters")
     return tuple(item for item in items if isinstance(item, str))
+
+
+def _lane(message: Mapping[str, object]) -> int:
+    lane = _whole(message, "lane")
+    if lane >= LANES:
+        raise BadMessage(f"lane must be below {LANES}, found {lane}")
+    return lane
 
 
 def _whole(message: Mapping[str, object], key: str) -> int:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
             # Here, as it needs NumPy: without it, loading the engine has already said so over the channel.
             from .model_server import ModelServer
 
-            ModelServer(channel, engine=engine).serve()
+            ModelServer(channel, engine=engine, cancels=options.cancel_fd, on_gone=_end).serve()
     except ChannelClosed:
         pass
     except ChannelError as error:
@@ -56,6 +56,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="shoal_worker", description="Run one model for a front of shoal-agent.")
     parser.add_argument("--fd", type=int, required=True, help="descriptor of the control channel")
+    parser.add_argument(
+        "--cancel-fd", type=int, required=True, help="descriptor of the pipe by which runs are cancelled"
+    )
     parser.add_argument("--parent", type=int, required=True, help="process id of the front")
     parser.add_argument("--oom-points", type=int, default=0, help="how much sooner than the front to run out of memory")
     parser.add_argument("--nice", type=int, default=0, help="how much less urgent than the front, 0 to 19")
@@ -94,6 +97,11 @@ def _load(channel: Channel) -> Engine | None:
         for fd in plan_fds:
             os.close(fd)
     return engine
+
+
+def _end() -> None:
+    """The front has gone, whatever the engine is doing."""
+    os._exit(OK)
 
 
 def _refusal(error: Union[EngineMissing, ModelRefused]) -> Refused:

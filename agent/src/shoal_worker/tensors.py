@@ -1,7 +1,7 @@
 """How do tensors get to the other process without a copy through a socket?
 
-Each side has one memfd for what it sends. It is passed once and reused; when tensors need more room, a larger
-one takes its place. Making a fresh one for each tensor would cost ten times as much as reusing (page faults).
+Each side has a memfd for what it sends in each lane. It is passed once and reused; when tensors need more room, a
+larger one takes its place. Making a fresh one for each tensor would cost ten times as much as reusing (page faults).
 """
 
 from __future__ import annotations
@@ -35,31 +35,40 @@ MAX_BUFFER_BYTES = 1 << 31
 
 
 class TensorWriter:
-    """This side's memory, as the sender."""
+    """This side's memory in one lane, as the sender."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, *, lane: int) -> None:
         self._channel = channel
+        self._lane = lane
         self._mapping: mmap.mmap | None = None
+        self._layout: list[tuple[str, Any, tuple[int, ...]]] | None = None
+        self._views: list[Array] = []
 
-    def write(self, arrays: Mapping[str, Array]) -> tuple[TensorRecord, ...]:
+    def write(self, arrays: Mapping[str, Array]) -> tuple[TensorRecord, ...] | None:
         """Copy the arrays into shared memory, in place of the last ones, and say where each lies.
 
-        Sends a Buffer message first when the memory has to grow.
+        Returns None where they lie as the last ones did, which must have been announced. Sends a Buffer message first
+        when the memory has to grow.
 
         Raises:
             BadTensor: a type that can't travel, or more than MAX_BUFFER_BYTES.
             ChannelError: the new memory couldn't be passed on.
         """
-        records, size_bytes = plan_layout(arrays)
-        if self._mapping is None or len(self._mapping) < size_bytes:
-            self._grow(size_bytes)
-        assert self._mapping is not None
-        for record in records:
-            _view(self._mapping, record)[...] = arrays[record.name]
+        layout = [(name, array.dtype, array.shape) for name, array in arrays.items()]
+        records = None
+        if layout != self._layout:
+            records, size_bytes = plan_layout(arrays)
+            if self._mapping is None or len(self._mapping) < size_bytes:
+                self._grow(size_bytes)
+            assert self._mapping is not None
+            self._layout, self._views = layout, [_view(self._mapping, record) for record in records]
+        for view, array in zip(self._views, arrays.values()):
+            view[...] = array
         return records
 
     def close(self) -> None:
         """Give the memory back."""
+        self._layout, self._views = None, []
         _release(self._mapping)
         self._mapping = None
 
@@ -68,7 +77,7 @@ class TensorWriter:
         # Powers of two, so that slowly growing inputs don't pass memory on every time. Untouched pages cost nothing.
         mapping, fd = create_fixed(max(MIN_BUFFER_BYTES, 1 << (size_bytes - 1).bit_length()))
         try:
-            self._channel.send(encode_message(Buffer()), fds=[fd])
+            self._channel.send(encode_message(Buffer(lane=self._lane)), fds=[fd])
         except BaseException:
             mapping.close()
             raise
@@ -78,10 +87,11 @@ class TensorWriter:
 
 
 class TensorReader:
-    """The other side's memory, as the receiver."""
+    """The other side's memory in one lane, as the receiver."""
 
     def __init__(self) -> None:
         self._mapping: mmap.mmap | None = None
+        self._views: dict[str, Array] | None = None
 
     def take(self, fds: Sequence[int]) -> None:
         """Map the memory that came with a Buffer message, in place of the last. The caller closes `fds`.
@@ -95,21 +105,29 @@ class TensorReader:
         self.close()
         self._mapping = mapping
 
-    def read(self, records: Sequence[TensorRecord]) -> dict[str, Array]:
+    def read(self, records: Sequence[TensorRecord] | None) -> Mapping[str, Array]:
         """Views into the other side's memory: they change when it writes the next tensors.
+
+        With None for `records` the tensors lie as the last ones did.
 
         Raises:
             BadMessage: a record that doesn't lie in the memory, or of a type that can't travel.
         """
+        if records is None:
+            if self._views is None:
+                raise BadMessage("tensors were announced to lie as the last ones did, and there were none")
+            return self._views
         if self._mapping is None:
             if records:
                 raise BadMessage("tensors were announced before the memory that holds them")
             return {}
         mapping = self._mapping
-        return {record.name: _view(mapping, record) for record in records}
+        self._views = {record.name: _view(mapping, record) for record in records}
+        return self._views
 
     def close(self) -> None:
         """Give the memory back."""
+        self._views = None
         _release(self._mapping)
         self._mapping = None
 

@@ -64,11 +64,13 @@ def _build(base: Path, kind: _Kind, version: int, out: Path) -> Path:
     golden = model["golden"][0]
     golden["expected"] = {"notes": [{"pitch": note.pitch, "start_s": note.start_s} for note in SHORT.notes]}
     model["golden"] = [golden]
-    model["variants"][0]["format"] = kind.model_format
+    (variant,) = (one for one in model["variants"] if one["format"] == "onnx")
+    (weights_file,) = variant["files"]
+    model["variants"] = [{**variant, "format": kind.model_format}]
     draft["version"] = version
-    draft["files"] = [file for file in draft["files"] if file["role"] == "model" or file["name"] == golden["file"]]
+    draft["files"] = [file for file in draft["files"] if file["name"] in (weights_file, golden["file"])]
     (folder / golden["file"]).write_bytes(short_sound())
-    weights = folder / model["variants"][0]["files"][0]
+    weights = folder / weights_file
     text = f"version {version}".encode()
     weights.write_bytes(weights.read_bytes() + bytes([_DOC_STRING, len(text)]) + text)
     (folder / "release.json").write_text(json.dumps(draft))

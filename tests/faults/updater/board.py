@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 from shoal_agent.slots import JOURNAL, SLOTS, STORE, Journal, Slot, Slots
-from shoal_agent.updater.planning import needed_files
+from shoal_agent.updater.planning import held_files, needed_files
 from shoal_agent.updater.transitions import BOUNDS
 from shoal_wire.manifest import parse_manifest
 from shoal_wire.update import TERMINAL, UpdateState
@@ -49,6 +49,8 @@ class BoardFolder:
 
     state: Path
     fork_server: Channel
+    all_variants: bool = False
+    """Whether it fetches what tuning can choose from."""
 
     def enrol(self, publisher: Publisher, *, url: str, certificates: Path) -> None:
         """What enrolment writes."""
@@ -84,7 +86,7 @@ class BoardFolder:
     ) -> Ended:
         """Run the updater once, to its end, and look at what must always be true."""
         ours, theirs = socket.socketpair()
-        start = Start(str(self.state), kill, damage, free_bytes)
+        start = Start(str(self.state), kill, damage, free_bytes, self.all_variants)
         self.fork_server.send(msgspec.to_builtins(start), fds=(theirs.fileno(),))
         theirs.close()
         daemon.serve(Channel(ours))
@@ -152,7 +154,7 @@ class BoardFolder:
             if held is not None:
                 manifest = parse_manifest((self.state / STORE / held.reference.manifest_sha256).read_bytes())
                 needed |= {held.reference.manifest_sha256}
-                needed |= {file.ciphertext_sha256 for file in needed_files(manifest, held.variant)}
+                needed |= {file.ciphertext_sha256 for file in held_files(manifest, held)}
         assert self.store() == needed
         cache = self.state / "tuf" / "cache"
         left = [path.name for path in self.state.iterdir() if path.name.endswith(".new")]

@@ -33,6 +33,8 @@ class Start(msgspec.Struct, frozen=True):
     damage: Damage | None = None
     free_bytes: int | None = None
     """What the disk says is free; None for the truth."""
+    all_variants: bool = False
+    """Whether the board fetches what tuning can choose from."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -82,11 +84,12 @@ def _run(start: Start, socket: int) -> Ended:
 def _update(start: Start, socket: int, writing: int) -> None:
     """In the child; never returns."""
     code, error = 1, ""
+    board = BOARD._replace(all_variants=start.all_variants)
     files = FullFiles(kill=start.kill, damage=start.damage, free_bytes=start.free_bytes)
     try:
         channel = Channel.from_fd(socket)
         channel.greet(role="updater")
-        run(make_tools(Path(start.state), files=files, channel=channel, board=BOARD, patience=PATIENCE))
+        run(make_tools(Path(start.state), files=files, channel=channel, board=board, patience=PATIENCE))
         code = 0
     except TryLater:
         code = 75

@@ -78,12 +78,18 @@ class Publisher:
         keys = AssignmentKeys(keys=(envelope.public_text(key.public_key()),))
         self._targets[ASSIGNMENT_KEYS_PATH] = encode(keys)
 
-    def release(self, version: int, *, weights: bytes, variant_format: str = "onnx", floor: int = 1) -> Release:
-        """Seal the files of a release; its manifest is signed by the next `publish`."""
+    def release(
+        self, version: int, *, weights: bytes, variant_format: str = "onnx", floor: int = 1, spare: bytes = b""
+    ) -> Release:
+        """Seal the files of a release; its manifest is signed by the next `publish`.
+
+        `spare`: weights of a second variant, which there is if they aren't empty.
+        """
         files = [
             self._seal("model", "model", weights),
             self._seal("case", "golden", GOLDEN_INPUT),
         ]
+        files += [self._seal("spare", "model", spare)] if spare else []
         manifest = make_manifest(version, tuple(files), variant_format=variant_format, floor=floor)
         context = GrantContext(MODEL, version, DEVICE)
         grants = tuple(
@@ -177,9 +183,11 @@ class Publisher:
 
 
 def make_manifest(version: int, files: tuple[SealedFile, ...], *, variant_format: str, floor: int) -> Manifest:
-    """A manifest of one model with one variant and one golden case. `files`: the model, then the case's input."""
+    """A manifest of one model with one golden case. `files`: the model, the case's input, and a second variant's model
+    if there is one."""
     tensor = Tensor("x", "float32", (1, -1))
-    variant = Variant(name="onnx-int8", format=variant_format, precision="int8", files=(files[0].name,))
+    variants = [Variant(name="onnx-int8", format=variant_format, precision="int8", files=(files[0].name,))]
+    variants += [Variant("onnx-fp32", variant_format, "fp32", (file.name,)) for file in files[2:]]
     case = GoldenCase("day", files[1].name, {"cars": 1}, Operation("equal"), "counted by hand")
     return Manifest(
         name=MODEL,
@@ -197,7 +205,7 @@ def make_manifest(version: int, files: tuple[SealedFile, ...], *, variant_format
                 outputs=(tensor,),
                 pre=(),
                 post=(),
-                variants=(variant,),
+                variants=tuple(variants),
                 golden=(case,),
             ),
         ),

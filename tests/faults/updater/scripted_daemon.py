@@ -26,6 +26,8 @@ class ScriptedDaemon:
     """Of the suspect; all others take 50."""
     check_unavailable: int = 0
     """Times that golden cases can't be run."""
+    check_short: int = 0
+    """Times that there is no memory for golden cases."""
     supersedes_at_check: bool = False
     heard: list[dict[str, object]] = field(default_factory=list)
 
@@ -65,6 +67,10 @@ class ScriptedDaemon:
         if self.check_unavailable:
             self.check_unavailable -= 1
             return {"type": "verdict", "passed": False, "reason": "the front was killed", "unavailable": True}
+        if self.check_short:
+            self.check_short -= 1
+            reason = "needs 900 MB, 100 MB are available"
+            return {"type": "verdict", "passed": False, "reason": reason, "unavailable": True, "is_short": True}
         passed = not (self.fails_golden and manifest_sha256 == self.suspect)
         reason = "" if passed else "case day: expected 1 car, found 7"
         return {"type": "verdict", "passed": passed, "reason": reason, "unavailable": False}

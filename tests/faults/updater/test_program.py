@@ -4,12 +4,18 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from shoal_agent.tuned import ServingChoice, ServingChoices
+from shoal_wire.encoding import encode
+from shoal_wire.tuning import Candidate
 from shoal_wire.update import UpdateState
 from shoal_worker.channel import Channel
 
-from tests.faults.updater.board import BoardFolder
+from tests.faults.updater.board import BoardFolder, Site
+from tests.faults.updater.publisher import MODEL
 from tests.faults.updater.scripted_daemon import ScriptedDaemon
 
 ENDS_WITHIN_S = 60.0
@@ -32,6 +38,53 @@ def test_program_updates_the_board(board: BoardFolder) -> None:
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert board.ended() == (UpdateState.COMMITTED, 2)
+
+
+def test_program_takes_the_variant_that_was_chosen_on_this_board(
+    make_site: Callable[[str], Site], make_board: Callable[[Path, Site], BoardFolder], tmp_path: Path
+) -> None:
+    site = make_site(tmp_path.name)
+    release = site.publisher.release(3, weights=b"first weights" * 300, spare=b"other weights" * 300)
+    site.publisher.publish()
+    board = make_board(tmp_path / "state", site)
+    board.desire(site.publisher.desire(site.publisher.assign(release), generation=1))
+    choice = ServingChoice(
+        candidate=Candidate(variant="its-old-name", engine="onnxruntime", threads=1),
+        files=(release.manifest.file("spare").plaintext_sha256,),
+        engine_version="1",
+        key="0" * 64,
+    )
+    write_choices(board, encode(ServingChoices(models={MODEL: choice})))
+
+    ended = run_program(board, ScriptedDaemon(board.state), "--all-variants", "--formats", "onnx")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (board.ended(), board.journal().variant) == ((UpdateState.COMMITTED, 1), "onnx-fp32")
+    assert board.store() == release.store_names - {release.manifest.file("model").ciphertext_sha256}
+
+
+def test_damaged_choices_of_tuning_are_told_and_cost_no_update(board: BoardFolder) -> None:
+    write_choices(board, b'{"models": 1}')
+
+    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+
+    assert ended.returncode == 0 and "serving.json" in ended.stderr
+    assert board.ended() == (UpdateState.COMMITTED, 2)
+
+
+def test_choices_of_tuning_that_may_not_be_read_are_told_and_cost_no_update(board: BoardFolder) -> None:
+    (board.state / "tuning" / "serving.json").mkdir(parents=True)
+
+    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+
+    assert ended.returncode == 0 and "serving.json" in ended.stderr
+    assert board.ended() == (UpdateState.COMMITTED, 2)
+    assert (board.state / "tuning" / "serving.json").is_dir()
+
+
+def write_choices(board: BoardFolder, raw: bytes) -> None:
+    (board.state / "tuning").mkdir()
+    (board.state / "tuning" / "serving.json").write_bytes(raw)
 
 
 def test_program_without_an_engine_refuses_the_release(board: BoardFolder) -> None:

@@ -117,6 +117,17 @@ def test_golden_cases_are_asked_for_again_while_nobody_can_tell(board: BoardFold
     assert board.ended() == (UpdateState.COMMITTED, 2)
 
 
+def test_short_memory_puts_golden_cases_off_and_refuses_nothing(board: BoardFolder, site: Site) -> None:
+    daemon = ScriptedDaemon(board.state, check_short=5)
+    for _ in range(5):
+        assert board.start(daemon).code == 75
+        assert board.journal().state is UpdateState.CHECKING
+        assert "needs 900 MB, 100 MB are available" in board.journal().reason
+    board.settle(daemon)
+
+    assert board.ended() == (UpdateState.COMMITTED, 2)
+
+
 def test_newer_document_ends_an_update_that_has_not_switched(board: BoardFolder, site: Site) -> None:
     daemon = ScriptedDaemon(board.state, supersedes_at_check=True)
 

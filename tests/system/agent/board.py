@@ -61,10 +61,18 @@ class Board:
         """What the fleet's metadata would say, for the fake updater to find."""
         (self.state / "offered-trust.json").write_bytes(self.fleet.keys)
 
+    def configure(self, *, tunes: bool, more: str = "") -> None:
+        """Write the configuration: one source, and whether the daemon tunes by itself."""
+        source = f'kind = "folder"\nname = "folder"\npath = "{self.items}"\nrelease = "{MODEL}"\n'
+        tuning = f"[tuning]\nat_install = {str(tunes).lower()}\n"
+        (self.state / "agent.toml").write_text(f"{tuning}{more}[[sources]]\n{source}")
+
     @contextlib.contextmanager
-    def daemon(self, *, updater: str = "good", front: str = "good") -> Iterator[subprocess.Popen[str]]:
+    def daemon(
+        self, *, updater: str = "good", front: str = "good", tuning: str = "found"
+    ) -> Iterator[subprocess.Popen[str]]:
         """The daemon with its fakes; ended at the end, and its log printed for a test that fails."""
-        process = self.start(updater=updater, front=front)
+        process = self.start(updater=updater, front=front, tuning=tuning)
         try:
             yield process
         finally:
@@ -76,7 +84,7 @@ class Board:
                 _, log = process.communicate()
             print(log)
 
-    def start(self, *, updater: str = "good", front: str = "good") -> subprocess.Popen[str]:
+    def start(self, *, updater: str = "good", front: str = "good", tuning: str = "found") -> subprocess.Popen[str]:
         mark = str(self.state / "misbehaved")
         command = [
             sys.executable,
@@ -84,6 +92,7 @@ class Board:
             str(self.state),
             json.dumps([sys.executable, str(HERE / "fake_updater.py"), "--behaviour", updater]),
             json.dumps([sys.executable, str(HERE / "fake_front.py"), "--behaviour", front, "--mark", mark]),
+            json.dumps([sys.executable, str(HERE / "fake_tuning.py"), "--behaviour", tuning]),
         ]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
@@ -108,8 +117,6 @@ def enrolled_board(folder: Path, site: Site) -> Iterator[Board]:
         token_sha256="0" * 64,
     )
     files.write(state / DEVICE, encode(device))
-    source = f'kind = "folder"\nname = "folder"\npath = "{items}"\nrelease = "{MODEL}"\n'
-    (state / "agent.toml").write_text(f"[[sources]]\n{source}")
     fleet = FakeFleet(
         site.connect_fleet(),
         device=DEVICE_ID,
@@ -117,6 +124,7 @@ def enrolled_board(folder: Path, site: Site) -> Iterator[Board]:
         key=ed25519.Ed25519PrivateKey.generate(),
     )
     board = Board(state=state, items=items, keys=keys, site=site, fleet=fleet)
+    board.configure(tunes=False)
     try:
         yield board
     finally:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from shoal_agent.front.worker import Worker, WorkerOptions
 from shoal_converters.note_events.evaluation import play
-from shoal_converters.note_events.fetch import NOTE_EVENTS, NOTE_EVENTS_TFLITE, default_cache, fetch_model
+from shoal_converters.note_events.fetch import fetch_network
+from shoal_converters.wheels import default_cache
 from shoal_worker.memory import seal_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,8 +43,7 @@ to twelve sounds change by up to 2.5e-4. Against it, on x86-64 with AVX-512, Lit
 
 def fetch_note_events() -> dict[str, bytes]:
     """The same trained network in both formats."""
-    models = {"onnx": NOTE_EVENTS, "tflite": NOTE_EVENTS_TFLITE}
-    return {name: fetch_model(default_cache(), model=model).read_bytes() for name, model in models.items()}
+    return fetch_network(default_cache())._asdict()
 
 
 def first_window() -> np.ndarray:

@@ -23,6 +23,7 @@ from shoal_wire.messages import (
     Reported,
     Row,
     Telemetry,
+    Tuned,
     parse_row,
 )
 from shoal_wire.topics import Down, Up
@@ -79,6 +80,9 @@ class FakeFleet:
 
     def processes(self) -> list[Process]:
         return [row for row in self.rows if isinstance(row, Process)]
+
+    def tuned(self) -> list[Tuned]:
+        return [row for row in self.rows if isinstance(row, Tuned)]
 
     def counts(self) -> list[Telemetry]:
         return [row for row in self.rows if isinstance(row, Telemetry)]

@@ -1,9 +1,10 @@
 """A front that speaks the real channel, but whose answers are made up: one for each file of its source's folder.
 
 An item is removed once its answer is stored, as in a real source. `--behaviour` makes it fail: `refuse` says no to
-golden cases, `load-fails` to loading version 2; once after the third answer, `dies` ends it and `babbles` has it send a
-message of a wrong type. `poisoned` tells of two workers that died of one item, then ends. `crash-loops` stops version 2
-after its eighth answer, for want of an engine.
+golden cases, `untuned` passes them without a choice of tuning only, `load-fails` says no to loading version 2,
+`load-anew-fails` to loading what serves by another choice, `dies-of-choice` ends it over a load by one; once after the
+third answer, `dies` ends it and `babbles` has it send a message of a wrong type. `poisoned` tells of two workers that
+died of one item, then ends. `crash-loops` stops version 2 after its eighth answer, for want of an engine.
 """
 
 import argparse
@@ -54,6 +55,13 @@ class FakeFront:
         if self.behaviour == "load-fails" and reference["version"] == 2:
             self.channel.send({"type": "load_failed", "slot": message["slot"], "reference": reference, "reason": "no"})
             return
+        tuned = message["tuned"].get(message["slot"])
+        if self.behaviour == "dies-of-choice" and tuned:
+            os.abort()
+        serves = self.serving.get(message["slot"]) == msgspec.convert(reference, ReleaseReference)
+        if self.behaviour == "load-anew-fails" and serves:
+            self.channel.send({"type": "load_failed", "slot": message["slot"], "reference": reference, "reason": "no"})
+            return
         keys = sorted(message["content_keys"].values())
         assert keys, "a release without content keys"
         self.serving[message["slot"]] = msgspec.convert(reference, ReleaseReference)
@@ -64,7 +72,7 @@ class FakeFront:
                 "slot": message["slot"],
                 "reference": reference,
                 "variant": message["held"]["variant"],
-                "engine": "fake",
+                "engine": tuned["candidate"]["engine"] if tuned else "fake",
                 "engine_version": "1",
                 "placement": ["cpu"],
                 "load_ms": 1.0,
@@ -78,7 +86,9 @@ class FakeFront:
 
     def on_check(self, message: dict) -> None:  # type: ignore[type-arg]
         passed = self.behaviour != "refuse"
-        self.channel.send({"type": "verdict", "passed": passed, "reason": "one case", "cases": []})
+        is_untuned = self.behaviour == "untuned" and bool(message["tuned"])
+        verdict = {"type": "verdict", "passed": passed, "reason": "one case", "cases": [], "is_untuned": is_untuned}
+        self.channel.send(verdict)
         sys.exit(0)
 
     def on_stored(self, message: dict) -> None:  # type: ignore[type-arg]

@@ -32,6 +32,7 @@ class Board:
         self.inbox = folder / "inbox"
         self.store.mkdir()
         self.inbox.mkdir()
+        self.sources = {"mic": messages.Source("mic", "folder", str(self.inbox), "note-events")}
         self.keys: dict[str, str] = {}
         self.answers: list[Answer] = []
         self.health: messages.Health | None = None
@@ -49,14 +50,19 @@ class Board:
         channel = Channel(ours)
         self._channels.append(channel)
         channel.greet(role="daemon")
-        source = messages.Source("mic", "folder", str(self.inbox), "note-events")
-        send(channel, msgspec.structs.replace(self.configuration, sources=() if options else (source,)))
+        sources = () if options else tuple(self.sources.values())
+        send(channel, msgspec.structs.replace(self.configuration, sources=sources))
         return channel, process
 
-    def hold(self, folder: Path, *, memory_bytes: int = 0) -> HeldRelease:
+    @property
+    def front_pids(self) -> list[int]:
+        """Of the fronts that were started, the last one last."""
+        return [process.pid for process in self._processes]
+
+    def hold(self, folder: Path, *, memory_bytes: int = 0, of: str = "") -> HeldRelease:
         """Seal a release folder into the store, as publisher and updater would.
 
-        `memory_bytes` is what its variants say that they need.
+        `memory_bytes` is what its variants say that they need, or the one whose name is `of`.
         """
         draft = parse_draft((folder / "release.json").read_bytes())
         files = []
@@ -84,7 +90,8 @@ class Board:
             msgspec.structs.replace(
                 model,
                 variants=tuple(
-                    msgspec.structs.replace(variant, memory_bytes=memory_bytes) for variant in model.variants
+                    msgspec.structs.replace(variant, memory_bytes=memory_bytes if of in ("", variant.name) else 0)
+                    for variant in model.variants
                 ),
             )
             for model in draft.models
@@ -96,10 +103,12 @@ class Board:
         return HeldRelease(reference=reference, epoch=1, generation=draft.version, variant="onnx-fp32", grants=())
 
     def load(self, channel: Channel, held: HeldRelease) -> messages.Serving | messages.LoadFailed:
-        order = messages.Load(slot="note-events", held=held, store=str(self.store), content_keys=self.keys)
+        slot = held.reference.release
+        order = messages.Load(slot=slot, held=held, store=str(self.store), content_keys=self.keys)
         send(channel, order)
-        reply = self.follow(channel, until=lambda reply: isinstance(reply, messages.Serving | messages.LoadFailed))
-        assert isinstance(reply, messages.Serving | messages.LoadFailed)
+        replies = (messages.Serving, messages.LoadFailed)
+        reply = self.follow(channel, until=lambda reply: isinstance(reply, replies) and reply.slot == slot)
+        assert isinstance(reply, replies)
         return reply
 
     def follow(self, channel: Channel, *, until: Callable[[Any], bool]) -> Any:
@@ -125,11 +134,12 @@ class Board:
         self.follow(channel, until=lambda _: len(self.answers) >= count)
         return self.answers
 
-    def place(self, name: str, raw: bytes) -> str:
-        """Put an item in the folder; returns the id that its answer must have (docs/protocol.md)."""
-        (self.inbox / f".{name}").write_bytes(raw)
-        (self.inbox / f".{name}").replace(self.inbox / name)
-        identity = ["shoal/answer/v1", DEVICE, "mic", name, hashlib.sha256(raw).hexdigest()]
+    def place(self, name: str, raw: bytes, *, source: str = "mic") -> str:
+        """Put an item in the folder of a source; returns the id that its answer must have (docs/protocol.md)."""
+        inbox = Path(self.sources[source].path)
+        (inbox / f".{name}").write_bytes(raw)
+        (inbox / f".{name}").replace(inbox / name)
+        identity = ["shoal/answer/v1", DEVICE, source, name, hashlib.sha256(raw).hexdigest()]
         return hashlib.sha256(canonical(identity)).hexdigest()  # type: ignore[arg-type]
 
     def close(self) -> None:

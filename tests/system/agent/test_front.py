@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from shoal_agent import front_messages as messages
+from shoal_agent.configuration import SlotSetting
 from shoal_agent.front.operations.pipeline import compare
 from shoal_converters.note_events.evaluation import play
 from shoal_wire.manifest import Operation
+from shoal_wire.messages import Answer
 
-from tests.system.agent.front_board import DEADLINE_S, Board, send
+from tests.system.agent.front_board import DEADLINE_S, DEVICE, Board, send
 
 
 @pytest.fixture
@@ -33,6 +35,11 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def by_item(answers: list[Answer]) -> list[Answer]:
+    """Two are under way at once, and the second may come first."""
+    return sorted(answers, key=lambda answer: answer.item)
+
+
 def wait_until(claim: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not claim():
@@ -48,7 +55,7 @@ def test_answers_every_sound_once_and_removes_it_when_stored(board: Board, relea
     assert isinstance(serving, messages.Serving), serving
     assert serving.engine == "onnxruntime" and serving.placement == ("CPUExecutionProvider",)
 
-    answers = board.follow_answers(channel, 2)
+    answers = by_item(board.follow_answers(channel, 2))
 
     assert [answer.answer_id for answer in answers] == ids
     near = Operation("notes.f1", {"onset_tolerance_s": 0.05, "minimum_f1": 0.9})
@@ -79,7 +86,7 @@ def test_broken_item_gets_an_answer_that_says_so_and_the_next_one_works(board: B
     board.place("b.wav", play(7_000).wav)
     channel, _ = board.start_front()
     board.load(channel, board.hold(release_folders / "release-2"))
-    refused, good = board.follow_answers(channel, 2)
+    refused, good = by_item(board.follow_answers(channel, 2))
     assert "WAV" in refused.answer["error"] and "notes" in good.answer
     health = board.follow(channel, until=lambda message: isinstance(message, messages.Health))
     assert (health.answers, health.errors, health.deaths) == (1, 0, 0)
@@ -136,6 +143,23 @@ def test_killed_worker_costs_no_sound(board: Board, release_folders: Path) -> No
     assert answer.answer_id == expected and "notes" in answer.answer
     health = board.follow(channel, until=lambda message: isinstance(message, messages.Health))
     assert health.deaths == 1
+
+
+def test_killed_worker_that_has_a_spare_costs_no_sound(board: Board, release_folders: Path) -> None:
+    settings = {"note-events": SlotSetting(spares=1)}
+    board.configuration = messages.Configure(device=DEVICE, threads=1, slots=settings)
+    channel, front = board.start_front()
+    board.load(channel, board.hold(release_folders / "release-2"))
+    (serving,) = children(front.pid)
+    board.follow(channel, until=lambda _: len(children(front.pid)) == 2)
+    (spare,) = set(children(front.pid)) - {serving}
+    expected = board.place("a.wav", play(7_000).wav)
+    board.follow_answers(channel, 1)
+    os.kill(serving, signal.SIGKILL)
+    board.place("b.wav", play(7_001).wav)
+    answers = by_item(board.follow_answers(channel, 2))
+    assert answers[0].answer_id == expected and all("notes" in answer.answer for answer in answers)
+    assert spare in children(front.pid)
 
 
 def test_sound_in_flight_at_two_deaths_is_quarantined(board: Board, release_folders: Path) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 import venv
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,10 @@ def start(interpreter: str, watch: Watch) -> Iterator[Callable[..., ModelWorkers
     fds: list[int] = []
 
     def start_workers(
-        *engines: str, model: bytes = b"model", options: WorkerOptions = WorkerOptions(threads=1)
+        *engines: str,
+        model: bytes = b"model",
+        options: WorkerOptions = WorkerOptions(threads=1),
+        is_beside: bool = False,
     ) -> ModelWorkers:
         fds.append(seal_bytes(model))
         recipes = [
@@ -97,7 +101,7 @@ def start(interpreter: str, watch: Watch) -> Iterator[Callable[..., ModelWorkers
             )
             for engine in engines or ("unruly",)
         ]
-        started.append(ModelWorkers.start(recipes, watcher=watch))
+        started.append(ModelWorkers.start(recipes, watcher=watch, is_beside=is_beside))
         return started[-1]
 
     yield start_workers
@@ -112,20 +116,35 @@ def feeds(order: int) -> dict[str, Array]:
 
 
 def run(workers: ModelWorkers, order: int, *, item: str = "", deadline_s: float = WAIT_S) -> list[float]:
-    outputs = workers.run(feeds(order), deadline_s=deadline_s, item_sha256=item, is_first=True)
-    values: list[float] = outputs["y"].tolist()
+    ran = workers.run(feeds(order), deadline_s=deadline_s, item_sha256=item, is_first=True)
+    values: list[float] = ran.outputs["y"].tolist()
     return values
 
 
 def pid_of(workers: ModelWorkers) -> int:
     """Of its worker: the newest child of this process that runs the worker program."""
     workers.wait_ready()
-    found = []
+    return max(worker_pids())
+
+
+def worker_pids() -> set[int]:
+    """Children of this process that run the worker program."""
+    found = set()
     for path in Path("/proc/self/task").glob("*/children"):
         for pid in path.read_text().split():
             if b"shoal_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(int(pid))
-    return max(found)
+                found.add(int(pid))
+    return found
+
+
+def start_spare(workers: ModelWorkers) -> int:
+    """Have the workers get their spare, as who tends them would; returns its process id."""
+    before = worker_pids()
+    chore = workers.tend(now=time.monotonic(), spares=1)
+    assert chore is not None
+    chore()
+    (spare,) = worker_pids() - before
+    return spare
 
 
 def kill(pid: int) -> None:
@@ -265,6 +284,34 @@ def test_model_that_no_engine_takes_is_refused_with_every_reason(start: Callable
         start("unruly", "steady", model=b"refused")
 
 
+def test_another_recipe_takes_over_and_the_one_before_comes_back_when_its_workers_die(
+    start: Callable[..., ModelWorkers], watch: Watch
+) -> None:
+    workers = start("steady")
+    workers.prefer(replace(workers.recipe, engine="unruly"))
+    assert workers.info.engine == "unruly" and run(workers, DOUBLE) == [2.0, 4.0]
+    for item in ("a", "b", "c"):
+        die(workers, item=item)
+    assert run(workers, SEGFAULT, item="d") == [2.0, 4.0]
+    assert workers.info.engine == "steady"
+    assert [name for name, _ in watch.notices] == ["engine-changed"] and watch.stops == []
+
+
+def test_recipe_by_which_no_worker_starts_changes_nothing(start: Callable[..., ModelWorkers], watch: Watch) -> None:
+    workers = start("steady")
+    with pytest.raises(WorkerError, match="missing"):
+        workers.prefer(replace(workers.recipe, engine="missing"))
+    assert run(workers, SEGFAULT) == [2.0, 4.0]
+    assert workers.recipes == (workers.recipe,) and watch.notices == [] and watch.deaths == []
+
+
+def test_closed_model_goes_over_to_no_other_recipe(start: Callable[..., ModelWorkers]) -> None:
+    workers = start("steady")
+    workers.close()
+    with pytest.raises(Unavailable, match="unloaded"):
+        workers.prefer(workers.recipe)
+
+
 def test_close_wakes_whoever_waits_for_a_worker(start: Callable[..., ModelWorkers]) -> None:
     workers = start()
     for _ in range(5):
@@ -321,6 +368,81 @@ def test_share_of_the_processors_changes_without_a_lost_request(
     assert watch.deaths == [] and {tuple(answer) for answer in answers} == {(2.0, 4.0)}
 
 
+def test_spare_takes_the_place_of_a_worker_that_dies(start: Callable[..., ModelWorkers], watch: Watch) -> None:
+    workers = start()
+    spare = start_spare(workers)
+    assert workers.tend(now=time.monotonic(), spares=1) is None
+    die(workers, item="poison")
+    assert run(workers, DOUBLE) == [2.0, 4.0]
+    assert worker_pids() == {spare}  # nothing was loaded in between
+    assert [(death.item_sha256, workers.deaths) for death in watch.deaths] == [("poison", 1)]
+    assert start_spare(workers) != spare
+
+
+def test_spare_is_there_before_anybody_asks_where_an_idle_worker_died(start: Callable[..., ModelWorkers]) -> None:
+    workers = start()
+    kill(pid_of(workers))
+    workers.tend(now=time.monotonic(), spares=1)
+    assert run(workers, DOUBLE) == [2.0, 4.0]
+    serving = pid_of(workers)
+    spare = start_spare(workers)
+    kill(serving)
+    workers.tend(now=time.monotonic(), spares=0)
+    assert worker_pids() == {spare} and run(workers, DOUBLE) == [2.0, 4.0] and worker_pids() == {spare}
+
+
+def test_spare_of_an_engine_that_is_given_up_never_serves(start: Callable[..., ModelWorkers], watch: Watch) -> None:
+    workers = start("unruly", "steady")
+    for item in ("a", "b"):
+        die(workers, item=item)
+    run(workers, DOUBLE)
+    start_spare(workers)
+    die(workers, item="c")
+    assert run(workers, SEGFAULT) == [2.0, 4.0]
+    assert workers.info.engine == "steady" and len(worker_pids()) == 1
+
+
+def test_spare_that_dies_is_no_death_of_the_model(start: Callable[..., ModelWorkers], watch: Watch) -> None:
+    workers = start()
+    kill(start_spare(workers))
+    start_spare(workers)
+    assert workers.deaths == 0 and watch.deaths == []
+    assert [name for name, _ in watch.notices] == ["spare-lost"]
+
+
+def test_worker_that_grew_is_replaced_by_its_spare(start: Callable[..., ModelWorkers], watch: Watch) -> None:
+    workers = start()
+    spare = start_spare(workers)
+    run(workers, LEAK)
+    chore = workers.tend(now=time.monotonic(), spares=1)
+    assert chore is not None
+    chore()
+    assert worker_pids() == {spare} and run(workers, DOUBLE) == [2.0, 4.0] and watch.deaths == []
+    assert [name for name, _ in watch.notices] == ["worker-replaced"]
+
+
+def test_no_spare_is_kept_while_the_model_rests(start: Callable[..., ModelWorkers]) -> None:
+    workers = start()
+    serving = pid_of(workers)
+    start_spare(workers)
+    workers.rest()
+    assert worker_pids() == {serving}
+    late = workers.tend(now=time.monotonic(), spares=1)
+    workers.rest()
+    assert late is not None
+    late()
+    assert worker_pids() == {serving}
+
+
+def test_other_share_of_the_processors_needs_another_spare(start: Callable[..., ModelWorkers]) -> None:
+    workers = start()
+    spare = start_spare(workers)
+    workers.use_threads(2)
+    assert spare not in worker_pids() and len(worker_pids()) == 1
+    start_spare(workers)
+    assert workers.threads == 2
+
+
 def run_all_the_time(workers: ModelWorkers) -> tuple[list[list[float]], Callable[[], None]]:
     """Ask without a pause in a thread; returns the answers, and what ends it."""
     answers: list[list[float]] = []
@@ -349,10 +471,11 @@ def test_worker_is_offered_to_the_kernel_before_its_front(start: Callable[..., M
 def test_worker_that_was_niced_while_it_loaded_serves_at_full_priority(start: Callable[..., ModelWorkers]) -> None:
     if not priority.can_restore():
         pytest.skip("this user may not take niceness back (CAP_SYS_NICE, or RLIMIT_NICE)")
-    pid = pid_of(start(options=WorkerOptions(threads=1, load_nice=7)))
+    pid = pid_of(start(options=WorkerOptions(threads=1, load_nice=7), is_beside=True))
     own = os.getpriority(os.PRIO_PROCESS, 0)
     threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {own}
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_OTHER}
 
 
 def test_worker_beyond_its_memory_limit_dies_alone(start: Callable[..., ModelWorkers], watch: Watch) -> None:

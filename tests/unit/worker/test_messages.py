@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shoal_worker.channel import BadMessage
 from shoal_worker.messages import (
+    LANES,
     Answer,
     Buffer,
-    Cancel,
     Failed,
     Infer,
     Load,
@@ -21,7 +23,9 @@ from shoal_worker.messages import (
     TensorRecord,
     TensorSpec,
     encode_message,
+    pack_message,
     parse_message,
+    unpack_message,
 )
 
 RECORD = TensorRecord(name="x", dtype="float32", shape=(2, 3), offset=64)
@@ -38,17 +42,47 @@ EXAMPLES: list[Message] = [
         rss_bytes=1 << 40,
     ),
     Refused(kind="model", reason="not ONNX"),
-    Buffer(),
-    Infer(id=7, inputs=(RECORD,)),
+    Buffer(lane=1),
+    Infer(id=7, lane=1, inputs=(RECORD,)),
     Answer(id=7, outputs=(RECORD, RECORD), run_ms=1),
     Failed(id=7, kind="engine", reason="out of memory"),
-    Cancel(id=7),
 ]
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
 def test_messages_survive_json(message: Message) -> None:
     assert parse_message(json.loads(json.dumps(encode_message(message)))) == message
+
+
+SAME = [Infer(id=8, lane=1, inputs=None), Answer(id=8, outputs=None, run_ms=1.5)]
+
+
+@pytest.mark.parametrize("message", EXAMPLES + SAME, ids=lambda message: type(message).__name__)
+def test_messages_survive_a_frame(message: Message) -> None:
+    assert unpack_message(pack_message(message)) == message
+
+
+@pytest.mark.parametrize("message", SAME, ids=lambda message: type(message).__name__)
+def test_tensors_that_lie_as_the_last_ones_did_take_few_bytes(message: Message) -> None:
+    assert len(pack_message(message)) < 20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\1",
+        struct.pack(">BBQ", 1, LANES, 8),
+        struct.pack(">BBQ", 1, 0, 1 << 60),
+        struct.pack(">BBQ", 2, 0, 8),
+        struct.pack(">BdQ", 2, math.nan, 8),
+        struct.pack(">BdQ", 2, -1.0, 8),
+        struct.pack(">BdQ", 1, 1.0, 8),
+    ],
+)
+def test_frames_that_hold_no_message_are_refused(body: bytes) -> None:
+    with pytest.raises(BadMessage):
+        unpack_message(body)
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
@@ -83,7 +117,7 @@ def test_a_wrong_type_or_bound_in_any_field_is_refused(message: Message, wrong: 
 )
 def test_impossible_tensors_are_refused(tensor: dict[str, object]) -> None:
     with pytest.raises(BadMessage):
-        parse_message({"type": "infer", "id": 1, "inputs": [tensor]})
+        parse_message({"type": "infer", "id": 1, "lane": 0, "inputs": [tensor]})
 
 
 @pytest.mark.parametrize("kind", ["", "hello", 5, None, ["load"]])

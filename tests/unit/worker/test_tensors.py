@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,19 +36,23 @@ class Pipe:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self.sending, self.receiving = Channel(ours), Channel(theirs)
-        self.writer, self.reader = TensorWriter(self.sending), TensorReader()
+        self.writer, self.reader = TensorWriter(self.sending, lane=0), TensorReader()
         self.passed = 0
 
-    def transfer(self, tensors: dict[str, Array]) -> dict[str, Array]:
+    def transfer(self, tensors: dict[str, Array]) -> Mapping[str, Array]:
         records = self.writer.write(tensors)
+        self.pass_on()
+        return self.reader.read(records)
+
+    def pass_on(self) -> None:
+        """Memory, if there is new one."""
         try:
             _, fds = self.receiving.receive(0)
         except ChannelTimeout:
-            return self.reader.read(records)
+            return
         self.reader.take(fds)
         os.close(fds[0])
         self.passed += 1
-        return self.reader.read(records)
 
     def close(self) -> None:
         self.writer.close()
@@ -93,6 +97,31 @@ def test_memory_is_passed_once_and_again_only_to_grow(pipe: Pipe) -> None:
         passed.append(pipe.passed)
     assert passed == [1, 1, 2, 2, 2]
     assert len(os.listdir("/proc/self/fd")) == before + 2  # one for each mapping
+
+
+def test_layout_is_announced_once_and_again_when_it_changes(pipe: Pipe) -> None:
+    flat, square = np.arange(4, dtype=np.int8), np.arange(4, dtype=np.int8).reshape(2, 2)
+    announced = []
+    for array in (flat, flat + 1, square, square.astype(np.uint8), square.astype(np.uint8)):
+        records = pipe.writer.write({"x": array})
+        announced.append(records is not None)
+        pipe.pass_on()
+        assert pipe.reader.read(records)["x"].tolist() == array.tolist()
+    assert announced == [True, False, True, True, False]
+
+
+def test_tensors_that_lie_as_none_did_are_refused() -> None:
+    with pytest.raises(BadMessage, match="there were none"):
+        TensorReader().read(None)
+
+
+def test_layout_is_forgotten_with_the_memory(pipe: Pipe) -> None:
+    pipe.transfer({"x": np.ones(1, np.float32)})
+    pipe.writer.close()
+    assert pipe.writer.write({"x": np.ones(1, np.float32)}) is not None
+    pipe.pass_on()
+    with pytest.raises(BadMessage, match="there were none"):
+        pipe.reader.read(None)
 
 
 @given(shapes=st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=1, max_size=6))

@@ -13,7 +13,7 @@ from shoal_wire.messages import Event
 from shoal_agent import updater_messages
 from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
 from shoal_agent.daemon.recording import Recorder
-from shoal_agent.daemon.serving import MAX_REASON, Setting
+from shoal_agent.daemon.serving import MAX_REASON, FrontKeeper, Setting
 from shoal_agent.daemon.supervision import ChildEnded, ChildHung, running
 from shoal_agent.front_messages import Check, Notice, Verdict, as_frame
 from shoal_agent.slots import HeldRelease
@@ -22,8 +22,11 @@ CHECK_TIMEOUT_S = 1500.0
 """For all golden cases of a release."""
 
 
-async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> updater_messages.Verdict:
-    """What to tell the updater of a release."""
+async def check(
+    held: HeldRelease, *, setting: Setting, recorder: Recorder, front: FrontKeeper
+) -> updater_messages.Verdict:
+    """What to tell the updater of a release. It is loaded as `front` would load it, which is told how it passed."""
+    tuned = front.choices_to_check(held)
     try:
         opened = setting.open(held)
     except WireError as error:
@@ -33,12 +36,17 @@ async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> u
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             async with running(setting.program, name="checking front", options=options) as child:
                 child.send(as_frame(setting.configure(with_sources=False, suspects={})))
-                child.send(as_frame(Check(held, opened.store, opened.content_keys)))
+                child.send(as_frame(Check(held, opened.store, opened.content_keys, tuned)))
                 while isinstance(message := parse_front_message(await child.receive(timeout_s=None)), Notice):
                     recorder.note(Event(at=time.time(), name=message.name, detail=message.detail[:MAX_REASON]))
                 if not isinstance(message, Verdict):
                     raise ProtocolBroken(f"checking front: expected a verdict, found {type(message).__name__}")
-                return _verdict(passed=message.passed, reason=message.reason)
+                if message.is_untuned and not message.is_short:
+                    front.distrust(held, tuned)
+                if message.passed:
+                    front.note_checked(held, {} if message.is_untuned else tuned)
+                is_short = message.is_short and not message.passed
+                return _verdict(passed=message.passed, reason=message.reason, is_short=is_short)
     except (ChildEnded, ChildHung, ProtocolBroken) as error:
         return _verdict(passed=False, reason=str(error), unavailable=True)
     except TimeoutError:
@@ -46,5 +54,9 @@ async def check(held: HeldRelease, *, setting: Setting, recorder: Recorder) -> u
         return _verdict(passed=False, reason=reason, unavailable=True)
 
 
-def _verdict(*, passed: bool, reason: str, unavailable: bool = False) -> updater_messages.Verdict:
-    return updater_messages.Verdict(passed=passed, reason=reason[:MAX_REASON], unavailable=unavailable)
+def _verdict(
+    *, passed: bool, reason: str, unavailable: bool = False, is_short: bool = False
+) -> updater_messages.Verdict:
+    return updater_messages.Verdict(
+        passed=passed, reason=reason[:MAX_REASON], unavailable=unavailable or is_short, is_short=is_short
+    )

@@ -12,30 +12,38 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 from shoal_wire.envelope import KeySigner
 from shoal_wire.messages import Event, Process
 from shoal_wire.topics import Up
+from shoal_wire.tuning import BoardKind
+from shoal_wire.update import TERMINAL
 from shoal_worker.process import disable_core_dumps
 
+from shoal_agent.board import read_governor, read_kind
 from shoal_agent.configuration import Configuration
+from shoal_agent.cpu_budget import budget, read_processors
 from shoal_agent.daemon.checking import check
 from shoal_agent.daemon.delegation import claim_own
 from shoal_agent.daemon.delivery import Delivery
 from shoal_agent.daemon.holdings import Holdings
 from shoal_agent.daemon.inbox import Inbox
 from shoal_agent.daemon.link import Incoming, Link
+from shoal_agent.daemon.looked import read_circumstances
 from shoal_agent.daemon.memory import children, read_memory
 from shoal_agent.daemon.notify import keep_watchdog, notify
 from shoal_agent.daemon.outbox import open_outbox
+from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.reporting import Origin, Reporter, Running
 from shoal_agent.daemon.serving import FrontKeeper, Setting
 from shoal_agent.daemon.supervision import Programs
 from shoal_agent.daemon.telemetry import Counted, Counts
+from shoal_agent.daemon.tuning import Pace, TuningKeeper
 from shoal_agent.daemon.updating import UpdaterKeeper
 from shoal_agent.engine_table import runnable_formats
 from shoal_agent.errors import AlreadyRunning
@@ -53,7 +61,9 @@ _LOG = logging.getLogger(__name__)
 class Daemon:
     """One start of the daemon."""
 
-    def __init__(self, state: Path, *, configuration: Configuration, files: Files, programs: Programs) -> None:
+    def __init__(
+        self, state: Path, *, configuration: Configuration, files: Files, programs: Programs, pace: Pace
+    ) -> None:
         """Make all parts. In the loop, before there is a child.
 
         Raises:
@@ -65,6 +75,7 @@ class Daemon:
         keys = load_keys(files, state)
         signer = KeySigner(keys.identity)
         stream = secrets.token_hex(16)
+        self._kind = read_kind(processors=budget(read_processors(), configured=configuration.threads))
         self._counts = Counts(now=time.time())
         self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
         self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
@@ -78,29 +89,16 @@ class Daemon:
         self._reporter = Reporter(
             files,
             state,
-            origin=Origin(name, device.profile, importlib.metadata.version("shoal-agent"), stream),
+            origin=Origin(name, device.profile, _agent_version(), stream),
             signer=signer,
-            running=lambda: Running(self._holdings.slots, self._holdings.journal, self._front.serving),
+            running=lambda: Running(
+                self._holdings.slots, self._holdings.journal, self._front.serving, self._read_kind()
+            ),
             publish=lambda report: self._link.publish(Up.REPORTED, report, is_retained=True),
         )
         self._delegation = claim_own()
         setting = Setting(programs.front, state, name, keys.hpke, configuration, self._delegation.group)
-        self._front = FrontKeeper(
-            setting,
-            recorder=self._recorder,
-            quarantine=Quarantine(files, state),
-            on_change=self._reporter.touch,
-            on_end=self._take_last_counts,
-        )
-        self._updater = UpdaterKeeper(
-            programs.updater,
-            state=state,
-            formats=runnable_formats(interpreters=configuration.interpreters, allowed=configuration.engines),
-            holder=self._holdings,
-            front=self._front,
-            check=lambda held: check(held, setting=setting, recorder=self._recorder),
-            recorder=self._recorder,
-        )
+        self._make_keepers(setting, files=files, programs=programs, pace=pace)
         self._inbox = Inbox(
             name,
             holdings=self._holdings,
@@ -109,6 +107,41 @@ class Daemon:
             updater=self._updater,
             recorder=self._recorder,
             taken=self._link.taken,
+        )
+
+    def _make_keepers(self, setting: Setting, *, files: Files, programs: Programs, pace: Pace) -> None:
+        """What starts children: front, updater and tuning."""
+        state, configuration = setting.state, setting.configuration
+        self._front = FrontKeeper(
+            setting,
+            recorder=self._recorder,
+            quarantine=Quarantine(files, state),
+            proven=ProvenChoices(files, state),
+            on_change=self._reporter.touch,
+            on_end=self._take_last_counts,
+        )
+        self._updater = UpdaterKeeper(
+            programs.updater,
+            state=state,
+            formats=runnable_formats(interpreters=configuration.interpreters, allowed=configuration.engines),
+            all_variants=configuration.tuning.at_install and configuration.tuning.all_variants,
+            holder=self._holdings,
+            front=self._front,
+            check=lambda held: check(held, setting=setting, recorder=self._recorder, front=self._front),
+            recorder=self._recorder,
+            on_begin=lambda: self._tuning.look(),
+        )
+        self._tuning = TuningKeeper(
+            programs.tuning,
+            setting=setting,
+            files=files,
+            holder=self._holdings,
+            front=self._front,
+            circumstances=lambda: read_circumstances(
+                configuration, board=self._read_kind(), agent_version=_agent_version()
+            ),
+            recorder=self._recorder,
+            pace=pace,
         )
 
     async def serve(self) -> None:
@@ -120,6 +153,7 @@ class Daemon:
             self._reporter,
             self._front,
             self._updater,
+            self._tuning,
             self._inbox,
             self._link,
         )
@@ -137,6 +171,7 @@ class Daemon:
 
     def _load(self) -> None:
         """Take up what the last start left on the disk."""
+        self._tuning.follow()
         self._holdings.reload()
         untrusted = self._holdings.load_desired()
         if untrusted is not None:
@@ -150,9 +185,16 @@ class Daemon:
         self._updater.wake()
 
     def _note_holdings(self) -> None:
-        self._front.want(self._holdings.slots)
+        journal = self._holdings.journal
+        in_update = journal.assignment.release if journal and journal.state not in TERMINAL else None
+        self._front.want(self._holdings.slots, in_update=in_update)
+        self._tuning.look()
         self._inbox.look_again()
         self._reporter.touch()
+
+    def _read_kind(self) -> BoardKind:
+        """A power policy may change the governor; the rest stays as it is until the next start."""
+        return msgspec.structs.replace(self._kind, governor=read_governor())
 
     def _note_message(self, message: Incoming) -> None:
         self._inbox.put(message)
@@ -177,8 +219,9 @@ class Daemon:
     async def _watch_memory(self) -> None:
         await asyncio.sleep(FIRST_MEMORY_S)
         while True:
-            front, updater = self._front.pid, self._updater.pid
-            processes = [("daemon", os.getpid()), ("front", front), ("updater", updater)]
+            front = self._front.pid
+            processes = [("daemon", os.getpid()), ("front", front)]
+            processes += [("updater", self._updater.pid), ("tuning", self._tuning.pid)]
             processes += [("worker", worker) for worker in (children(front) if front else ())]
             for name, pid in processes:
                 memory = read_memory(pid) if pid else None
@@ -187,7 +230,18 @@ class Daemon:
             await asyncio.sleep(MEMORY_S)
 
 
-def run_daemon(state: Path, *, configuration: Configuration, files: Files, programs: Programs = Programs()) -> None:
+def _agent_version() -> str:
+    return importlib.metadata.version("shoal-agent")
+
+
+def run_daemon(
+    state: Path,
+    *,
+    configuration: Configuration,
+    files: Files,
+    programs: Programs = Programs(),
+    pace: Pace = Pace(),
+) -> None:
     """Run a daemon until SIGTERM or SIGINT.
 
     Raises:
@@ -196,14 +250,16 @@ def run_daemon(state: Path, *, configuration: Configuration, files: Files, progr
     """
     disable_core_dumps()  # this process holds the device's keys
     with _only_one(state):
-        asyncio.run(_serve(state, configuration=configuration, files=files, programs=programs))
+        asyncio.run(
+            _serve(lambda: Daemon(state, configuration=configuration, files=files, programs=programs, pace=pace))
+        )
 
 
-async def _serve(state: Path, *, configuration: Configuration, files: Files, programs: Programs) -> None:
+async def _serve(make: Callable[[], Daemon]) -> None:
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stopped.set)
-    serving = asyncio.ensure_future(Daemon(state, configuration=configuration, files=files, programs=programs).serve())
+    serving = asyncio.ensure_future(make().serve())
     stopping = asyncio.ensure_future(stopped.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
     for task in (serving, stopping):

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shoal_agent import front_messages, updater_messages
+from shoal_agent import front_messages, tuning_messages, updater_messages
 
 
 class ProtocolBroken(Exception):
@@ -25,6 +25,14 @@ def parse_front_message(message: dict[str, Any]) -> front_messages.FromFront:
         return front_messages.parse_from_front(message)
     except msgspec.ValidationError as error:
         raise _broken("front", message, error) from None
+
+
+def parse_tuning_message(message: dict[str, Any]) -> tuning_messages.FromTuning:
+    """Raises ProtocolBroken."""
+    try:
+        return tuning_messages.parse_from_tuning(message)
+    except msgspec.ValidationError as error:
+        raise _broken("tuning", message, error) from None
 
 
 def _broken(who: str, message: dict[str, Any], error: msgspec.ValidationError) -> ProtocolBroken:

@@ -17,6 +17,7 @@ from shoal_wire.encoding import Counter, decode_struct, encode
 from shoal_wire.envelope import Signer
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Reported, SlotReport, UpdateReport
+from shoal_wire.tuning import BoardKind
 
 from shoal_agent.daemon.assignment import Order
 from shoal_agent.files import Files
@@ -45,6 +46,7 @@ class Running(NamedTuple):
     slots: Slots
     journal: Journal | None
     serving: Mapping[str, Serving]
+    kind: BoardKind
 
 
 class Origin(NamedTuple):
@@ -136,6 +138,7 @@ def compose(running: Running, *, origin: Origin, state: ReportState, now: float)
         generation=state.generation,
         slots=tuple(_slot_report(name, running) for name in sorted(running.slots.slots)),
         update=_update_report(running.journal),
+        kind=running.kind,
     )
 
 

@@ -1,7 +1,8 @@
 """Which releases should serve, and how is the front kept at it?
 
-What slots.json calls current is loaded; a front that ends is started again and loads it anew; what stands in for it is
-`wanted_slot`'s to say. Answers go to the outbox, and only then does the front hear that their items are done.
+What slots.json calls current is loaded, as tuning chose; a front that ends is started again and loads it anew; what
+stands in for it is `wanted_slot`'s to say. Answers go to the outbox, and only then does the front hear that their items
+are done.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import x25519
+from shoal_wire.encoding import ModelName
 from shoal_wire.errors import WireError
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.messages import Event, ReleaseReference
@@ -22,6 +24,7 @@ from shoal_agent.configuration import Configuration
 from shoal_agent.daemon.backoff import Backoff
 from shoal_agent.daemon.grants import open_content_keys
 from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
+from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
@@ -44,6 +47,7 @@ from shoal_agent.front_messages import (
     as_frame,
 )
 from shoal_agent.slots import STORE, HeldRelease, Slots
+from shoal_agent.tuned import ServingChoice
 
 SILENCE_S = 30.0
 """A front that serves reports twice a second."""
@@ -108,6 +112,7 @@ class FrontKeeper:
         *,
         recorder: Recorder,
         quarantine: Quarantine,
+        proven: ProvenChoices,
         on_change: Callable[[], None],
         on_end: Callable[[list[Counted]], None],
     ) -> None:
@@ -115,10 +120,14 @@ class FrontKeeper:
         self._setting = setting
         self._recorder = recorder
         self._quarantine = quarantine
+        self._proven = proven
         self._on_change = on_change
         self._on_end = on_end
         self._slots: dict[str, WantedSlot] = {}
         self._child: Child | None = None
+        self._choices: dict[ModelName, ServingChoice] = {}
+        self._loaded: dict[str, dict[ModelName, ServingChoice]] = {}
+        self._in_update: ModelName | None = None
         self._is_needed = asyncio.Event()
         self._storing: set[asyncio.Task[None]] = set()
 
@@ -140,20 +149,57 @@ class FrontKeeper:
             if slot.serving and slot.health and slot.health.manifest_sha256 == slot.serving.reference.manifest_sha256
         ]
 
-    def want(self, slots: Slots) -> None:
-        """Serve what is current in these slots."""
+    def want(self, slots: Slots, *, in_update: ModelName | None = None) -> None:
+        """Serve what is current in these slots. `in_update` is the one whose update goes on; see `follow`."""
+        self._in_update = in_update
+        news = []
         for name in self._slots.keys() | slots.slots.keys():
             slot = self._slots.setdefault(name, WantedSlot())
             held = slots.slots.get(name)
             wanted, previous = (held.current, held.previous) if held else (None, None)
             if slot.want(wanted, previous=previous):
-                self._load(name)
+                news.append(name)
+        self._end_update()
+        for name in news:
+            self._load(name)
         if any(slot.wanted for slot in self._slots.values()):
             self._is_needed.set()
         else:
             self._is_needed.clear()
             if self._child:
                 self._child.terminate()
+        self._load_anew()
+
+    def follow(self, choices: Mapping[ModelName, ServingChoice]) -> None:
+        """Have releases serve by these choices of tuning from now on.
+
+        What serves by others is loaded anew beside itself, or in its own place where the slot's swap policy or memory
+        asks for that; if that fails, it serves on as it was. A slot whose update goes on waits for the end of it:
+        probation judges a release as it was checked, and by counts that don't begin again.
+        """
+        self._choices = dict(choices)
+        self._load_anew()
+
+    def choices_for(self, held: HeldRelease) -> dict[ModelName, ServingChoice]:
+        """By which a release is to be loaded: all but those that it must not serve by.
+
+        In an update it is loaded by those with which it was checked, and the one before it as it was loaded last,
+        whatever tuning chooses meanwhile.
+        """
+        is_in_update = held.reference.release == self._in_update
+        return self._proven.trusted(held, self._served_by(held) if is_in_update else self._choices)
+
+    def choices_to_check(self, held: HeldRelease) -> dict[ModelName, ServingChoice]:
+        """With which a release is to be checked."""
+        return self._proven.trusted(held, self._choices)
+
+    def note_checked(self, held: HeldRelease, choices: Mapping[ModelName, ServingChoice]) -> None:
+        """The release passed its golden cases with these choices."""
+        self._proven.note_checked(held, choices)
+
+    def distrust(self, held: HeldRelease, choices: Mapping[ModelName, ServingChoice]) -> None:
+        """The release passes its golden cases only without these choices; others for its models count again."""
+        self._proven.distrust(held, choices)
 
     async def switch(self, name: str) -> str | None:
         """Wait until what is wanted in the slot serves; None then, or why it can't."""
@@ -264,8 +310,31 @@ class FrontKeeper:
         except WireError as error:
             self._note_failure(LoadFailed(name, slot.target.reference, str(error)))
             return
-        slot.is_loading = True
-        self._child.send(as_frame(Load(name, slot.target, opened.store, opened.content_keys)))
+        slot.is_loading, slot.tuned = True, self.choices_for(slot.target)
+        self._loaded[slot.target.reference.manifest_sha256] = slot.tuned
+        self._child.send(as_frame(Load(name, slot.target, opened.store, opened.content_keys, slot.tuned)))
+
+    def _load_anew(self) -> None:
+        """What serves by choices that count no more; a front finds out by itself where that makes no difference."""
+        for name, slot in self._slots.items():
+            is_settled = slot.is_serving and not slot.is_loading and name != self._in_update
+            if is_settled and slot.wanted is not None and slot.tuned != self.choices_for(slot.wanted):
+                self._load(name)
+
+    def _end_update(self) -> None:
+        """Nothing serves any more only as it was checked, where the update in which it was is over."""
+        name = self._proven.release_checked
+        if name and name != self._in_update:
+            held = self._slots[name].wanted if name in self._slots else None
+            served_by = self._served_by(held) if held else {}
+            self._proven.end_update(held, served_by=served_by, choices=self._choices)
+        kept = {held.reference.manifest_sha256 for slot in self._slots.values() for held in slot.held}
+        self._loaded = {digest: choices for digest, choices in self._loaded.items() if digest in kept}
+
+    def _served_by(self, held: HeldRelease) -> dict[ModelName, ServingChoice]:
+        """The choices with which it was checked in this update; else those that it was loaded by last."""
+        checked = self._proven.checked_with(held)
+        return self._loaded.get(held.reference.manifest_sha256, self._choices) if checked is None else checked
 
     def _note_serving(self, message: Serving) -> None:
         slot = self._slots.setdefault(message.slot, WantedSlot())
@@ -275,6 +344,7 @@ class FrontKeeper:
             words = f"{_name(message.reference)} serves in place of the current release: {slot.failure}"
             self._note_event("standing-in", words)
         self._on_change()
+        self._load_anew()
 
     def _note_failure(self, message: LoadFailed) -> None:
         slot = self._slots.setdefault(message.slot, WantedSlot())
@@ -285,6 +355,9 @@ class FrontKeeper:
                 self._note_event("load-failed", f"{_name(message.reference)}: {reason}")
             return
         slot.is_loading = False
+        if slot.is_serving:
+            self._note_event("not-loaded-anew", f"{_name(message.reference)} serves on as it was: {reason}")
+            return
         slot.answer(reason)
         self._note_event("load-failed", f"{_name(message.reference)}: {reason}")
         self._give_up(message.slot, reason, after_s=slot.retry.next_s())
@@ -296,7 +369,7 @@ class FrontKeeper:
         if slot.serving_digest == digest:
             slot.serving = None
             self._on_change()
-        if slot.is_loading:
+        if slot.is_loading or message.makes_place:
             return
         self._note_event("stopped", f"{_name(message.reference)}: {reason}")
         if digest == slot.digest:
@@ -336,6 +409,8 @@ class FrontKeeper:
         self._on_end(self.counted())
         for name, slot in self._slots.items():
             if slot.note_front_end() and slot.deaths_in_load >= DEATHS_IN_LOAD and not slot.failure:
+                if self._distrust_choice(slot, reason):
+                    continue
                 failure = f"the front ended {slot.deaths_in_load} times while it loaded {name}: {reason}"
                 slot.answer(failure)
                 self._give_up(name, failure, after_s=slot.retry.next_s())
@@ -343,6 +418,19 @@ class FrontKeeper:
             _LOG.warning("front: %s", reason)
             self._note_event("front-ended", reason)
         self._on_change()
+
+    def _distrust_choice(self, slot: WantedSlot, reason: str) -> bool:
+        """Fronts died while they loaded a release by a choice of tuning: the next loads it without, if there was one.
+
+        Those deaths don't speak against the release.
+        """
+        if slot.wanted is None or not self._proven.distrust(slot.wanted, slot.tuned):
+            return False
+        words = f"the front ended {slot.deaths_in_load} times while it loaded it as tuning chose: {reason}"
+        self._note_event("tuning-ignored", f"{_name(slot.wanted.reference)}: {words}")
+        slot.deaths -= slot.deaths_in_load
+        slot.deaths_in_load = 0
+        return True
 
     def _note_event(self, name: str, detail: str) -> None:
         self._recorder.note(Event(at=time.time(), name=name, detail=detail[:4000]))

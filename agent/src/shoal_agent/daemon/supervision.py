@@ -35,10 +35,11 @@ class ChildHung(Exception):
 
 
 class Programs(NamedTuple):
-    """Command lines of the two programs that the daemon runs, without their options."""
+    """Command lines of the programs that the daemon runs, without their options."""
 
     updater: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.updater")
     front: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.front")
+    tuning: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.tuning")
 
 
 class Child:

@@ -18,13 +18,11 @@ class Counts:
         self._last: dict[str, Health] = {}
 
     def take(self, counted: Iterable[Counted], *, now: float) -> list[Telemetry]:
-        """A row for each release that did or lost something since the last call; a new front counts from nothing."""
+        """A row for each release that did or lost something since the last call; each load counts from nothing."""
         rows = []
         for reference, health in counted:
             before = self._last.get(reference.manifest_sha256)
-            if before is None or any(
-                earlier > later for earlier, later in zip(_sums(before), _sums(health), strict=True)
-            ):
+            if before is None or not _goes_on(before, health):
                 before = Health(
                     slot=health.slot,
                     manifest_sha256=health.manifest_sha256,
@@ -42,6 +40,12 @@ class Counts:
     def start_anew(self) -> None:
         """The front ended: the next one counts from nothing."""
         self._last.clear()
+
+
+def _goes_on(before: Health, health: Health) -> bool:
+    """Whether the later counts hold the earlier ones: they are of one load and none has become less."""
+    pairs = zip(_sums(before), _sums(health), strict=True)
+    return before.load == health.load and all(earlier <= later for earlier, later in pairs)
 
 
 def _sums(health: Health) -> tuple[int, int, int]:

@@ -70,19 +70,26 @@ class UpdaterKeeper:
         *,
         state: Path,
         formats: Sequence[str],
+        all_variants: bool,
         holder: Holder,
         front: FrontKeeper,
         check: Callable[[HeldRelease], Awaitable[Verdict]],
         recorder: Recorder,
+        on_begin: Callable[[], None],
     ) -> None:
-        """`formats`: of models that an engine here may run."""
+        """`formats`: of models that an engine here may run. `all_variants`: fetch what tuning can choose from.
+
+        `on_begin` is called before each start for an update.
+        """
         self._program = program
         self._state = state
         self._formats = formats
+        self._all_variants = all_variants
         self._holder = holder
         self._front = front
         self._check = check
         self._recorder = recorder
+        self._on_begin = on_begin
         self._child: Child | None = None
         self._wake = asyncio.Event()
         self._wants_keys = False
@@ -132,6 +139,7 @@ class UpdaterKeeper:
         """Run what is due; returns how long to wait for the next turn, None where only `wake` brings one."""
         self._wake.clear()
         if self._holder.needs_updater():
+            self._on_begin()
             exit_code = await self._run(is_refresh=False)
             if self._is_done:
                 self._pause.reset()
@@ -152,6 +160,7 @@ class UpdaterKeeper:
     async def _run(self, *, is_refresh: bool) -> int | None:
         """One start of the updater, to its end; its exit code, None where it couldn't be started."""
         options = ["--state", str(self._state), "--parent", str(os.getpid()), "--formats", *self._formats]
+        options += ["--all-variants"] * self._all_variants
         child: Child | None = None
         self._is_done = False
         try:

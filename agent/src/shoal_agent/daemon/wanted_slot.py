@@ -8,9 +8,12 @@ grow; in probation the updater sees that it doesn't serve, and falls back.
 
 import asyncio
 
+from shoal_wire.encoding import ModelName
+
 from shoal_agent.daemon.backoff import Backoff
 from shoal_agent.front_messages import Health, Serving
 from shoal_agent.slots import HeldRelease
+from shoal_agent.tuned import ServingChoice
 
 RETRY_S = (5.0, 300.0)
 """First and longest pause after a release couldn't be loaded: memory was short, or an interpreter was missing."""
@@ -26,6 +29,8 @@ class WantedSlot:
         self.previous: HeldRelease | None = None
         self.serving: Serving | None = None
         self.health: Health | None = None
+        self.tuned: dict[ModelName, ServingChoice] = {}
+        """By which choices of tuning the front was last asked to load what is to serve."""
         self.is_loading = False
         self.failure = ""
         """Why what is wanted can't serve; empty as long as it may."""
@@ -40,6 +45,11 @@ class WantedSlot:
     def digest(self) -> str | None:
         """Of the wanted release's manifest."""
         return self.wanted.reference.manifest_sha256 if self.wanted else None
+
+    @property
+    def held(self) -> tuple[HeldRelease, ...]:
+        """What slots.json names."""
+        return tuple(held for held in (self.wanted, self.previous) if held)
 
     @property
     def target(self) -> HeldRelease | None:

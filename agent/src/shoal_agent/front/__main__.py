@@ -12,8 +12,8 @@ from shoal_worker.channel import Channel, ChannelClosed
 from shoal_worker.process import die_with_parent, disable_core_dumps, offer_to_oom_killer
 
 from shoal_agent import front_messages as messages
-from shoal_agent.front.checking import CHECK_NICE, load_candidate, run_golden_cases
-from shoal_agent.front.loading import LoadFailure, Stored
+from shoal_agent.front.checking import CHECK_NICE, check_candidate
+from shoal_agent.front.loading import Stored
 from shoal_agent.front.model_workers import Death
 from shoal_agent.front.serving import ServingFront
 
@@ -21,6 +21,10 @@ _Order = TypeVar("_Order", messages.Configure, messages.Check)
 
 OOM_POINTS = 100
 """By how much sooner than the daemon a front is killed when memory runs short; its workers go before it."""
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long one thread computes in Python while another one waits to. Python's own 5 ms would be lost at each step of an
+inference while a release is opened or another item is prepared."""
 
 
 def main() -> int:
@@ -41,6 +45,7 @@ def main() -> int:
             os.nice(CHECK_NICE)
             _check(channel)
         else:
+            sys.setswitchinterval(SWITCH_INTERVAL_S)
             ServingFront(channel).run()
     channel.close()
     return 0
@@ -49,13 +54,8 @@ def main() -> int:
 def _check(channel: Channel) -> None:
     configuration = _receive(channel, messages.Configure)
     order = _receive(channel, messages.Check)
-    stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys)
-    try:
-        with load_candidate(stored, configuration, watcher=_Reporter(channel)) as (manifest, models):
-            verdict = run_golden_cases(stored, manifest, models)
-    except LoadFailure as error:
-        verdict = messages.Verdict(passed=False, reason=str(error), cases=())
-    channel.send(messages.as_frame(verdict))
+    stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys, tuned=order.tuned)
+    channel.send(messages.as_frame(check_candidate(stored, configuration, watcher=_Reporter(channel))))
 
 
 class _Reporter:

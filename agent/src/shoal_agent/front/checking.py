@@ -6,9 +6,11 @@ A niced front of its own runs them from raw bytes through the same pipeline as l
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from shoal_wire.manifest import GoldenCase, Manifest
 
 from shoal_agent.configuration import SlotSetting
@@ -18,6 +20,8 @@ from shoal_agent.front.loading import (
     LoadFailure,
     LoadSetting,
     Stored,
+    Way,
+    choose_ways,
     load_manifest,
     load_models,
     predict_peaks,
@@ -36,17 +40,40 @@ CHECK_NICE = 10
 CHECK_THREADS = 1
 
 
-@contextlib.contextmanager
-def load_candidate(
-    stored: Stored, configuration: Configure, *, watcher: Watcher
-) -> Iterator[tuple[Manifest, dict[str, ServingModel]]]:
-    """Load a release beside whatever serves, and let go of it afterwards.
+def check_candidate(stored: Stored, configuration: Configure, *, watcher: Watcher) -> Verdict:
+    """Whether a release passes its golden cases in the way in which it would serve.
 
-    Raises:
-        LoadFailure: it can't be loaded here, or there is no room for it.
+    A choice of tuning was made with other golden cases perhaps, so it isn't the release's fault where it fails, nor
+    where there is no memory for it: then the release is checked once more without it.
     """
-    manifest = load_manifest(stored)
-    setting = LoadSetting(
+    verdict, is_tuned = _check_once(stored, configuration, watcher=watcher)
+    if verdict.passed or not is_tuned:
+        return verdict
+    watcher.noticed("tuning-ignored", f"{stored.held.reference.release}: {verdict.reason}")
+    untuned, _ = _check_once(replace(stored, tuned={}), configuration, watcher=watcher)
+    if not untuned.passed:
+        return untuned
+    return msgspec.structs.replace(untuned, is_untuned=True, is_short=verdict.is_short)
+
+
+def _check_once(stored: Stored, configuration: Configure, *, watcher: Watcher) -> tuple[Verdict, bool]:
+    """How a release does, and whether a choice of tuning was followed."""
+    is_tuned = False
+    try:
+        manifest = load_manifest(stored)
+        setting = _setting(manifest, configuration)
+        ways = choose_ways(stored, manifest, setting=setting)
+        is_tuned = any(way.choice for way in ways)
+        with _loaded(stored, manifest, ways, setting=setting, watcher=watcher) as models:
+            return run_golden_cases(stored, manifest, models), is_tuned
+    except NoRoom as error:
+        return Verdict(passed=False, reason=str(error), is_short=True), is_tuned
+    except LoadFailure as error:
+        return Verdict(passed=False, reason=str(error)), is_tuned
+
+
+def _setting(manifest: Manifest, configuration: Configure) -> LoadSetting:
+    return LoadSetting(
         options=WorkerOptions(
             threads=CHECK_THREADS,
             nice=CHECK_NICE,
@@ -57,14 +84,26 @@ def load_candidate(
         own=sys.executable,
         deadline_s=configuration.slots.get(manifest.name, SlotSetting()).deadline_s,
     )
-    needed = predict_peaks(stored, manifest, setting=setting)
+
+
+@contextlib.contextmanager
+def _loaded(
+    stored: Stored, manifest: Manifest, ways: Sequence[Way], *, setting: LoadSetting, watcher: Watcher
+) -> Iterator[dict[str, ServingModel]]:
+    """Load a release beside whatever serves, and let go of it afterwards.
+
+    Raises:
+        LoadFailure: it can't be loaded here.
+        NoRoom: there is no memory for it now.
+    """
+    needed = predict_peaks(manifest, ways)
     try:
         choose_swap(needed, room=read_room(), idle_bytes=0, serving_bytes=None, policy="availability-preserving")
     except NoRoom as error:
-        raise LoadFailure(f"beside what serves, release {manifest.name} {manifest.version} {error}") from None
-    models = load_models(stored, manifest, setting=setting, watcher=watcher)
+        raise NoRoom(f"beside what serves, release {manifest.name} {manifest.version} {error}") from None
+    models = load_models(stored, manifest, ways, setting=setting, watcher=watcher)
     try:
-        yield manifest, models
+        yield models
     finally:
         for model in models.values():
             model.close()

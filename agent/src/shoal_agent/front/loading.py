@@ -1,7 +1,8 @@
 """How does a release in the store become a model that answers?
 
 Sealed files are opened in memory only, chunk by chunk, into a write-sealed memfd that the worker gets; weights never
-touch the disk.
+touch the disk. What tuning chose says which variant is loaded and which engine is tried first, and in what manner that
+one runs; the other engines are tried after it, in the manner of a board that was never tuned.
 
     LoadFailure     this release can't be loaded on this board; the message says which part and why
 """
@@ -11,24 +12,27 @@ import binascii
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from shoal_wire import sealed_file
 from shoal_wire.errors import WireError
 from shoal_wire.manifest import Manifest, Model, SealedFile, Variant, parse_manifest
+from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_chunks
 
-from shoal_agent.engine_table import ELSEWHERE, engines_for, runnable_formats
+from shoal_agent.engine_table import ELSEWHERE, PLAN_ENGINES, engines_for, runnable_formats
 from shoal_agent.front.admission import Peak, limit_bytes, predict_peak
 from shoal_agent.front.model_workers import Recipe, Watcher
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import Pipeline
 from shoal_agent.front.serving_model import ServingModel
-from shoal_agent.front.worker import LOAD_TIMEOUT_S, WorkerOptions
+from shoal_agent.front.worker import LOAD_TIMEOUT_S, Array, WorkerOptions
 from shoal_agent.slots import HeldRelease
+from shoal_agent.tuned import ServingChoice, variant_with
 
 
 class LoadFailure(Exception):
@@ -42,6 +46,8 @@ class Stored:
     held: HeldRelease
     store: Path
     content_keys: Mapping[str, str]
+    tuned: Mapping[str, ServingChoice] = field(default_factory=dict)
+    """What tuning chose, by model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,18 @@ class LoadSetting:
     own: str
     deadline_s: float
     """For one inference."""
+    is_beside: bool = False
+    """Whether another release answers meanwhile, which is left the processors."""
+
+
+class Way(NamedTuple):
+    """How a model of a release is loaded."""
+
+    variant: Variant
+    choice: Candidate | None = None
+    """What tuning chose, where it counts."""
+    ignored: str = ""
+    """Why what tuning chose for this model doesn't count; empty where it does or nothing was chosen."""
 
 
 def load_manifest(stored: Stored) -> Manifest:
@@ -75,18 +93,38 @@ def load_manifest(stored: Stored) -> Manifest:
         raise LoadFailure(str(error)) from None
 
 
-def predict_peaks(stored: Stored, manifest: Manifest, *, setting: LoadSetting) -> tuple[Peak, ...]:
-    """What each model of a release will need of memory.
+def choose_ways(stored: Stored, manifest: Manifest, *, setting: LoadSetting) -> tuple[Way, ...]:
+    """How each model of a release is loaded, in the manifest's order.
 
     Raises:
         LoadFailure: a model has no variant that runs here.
     """
-    variants = [_choose_variant(model, stored.held.variant, setting=setting) for model in manifest.models]
-    return tuple(_predict_peak(manifest, variant) for variant in variants)
+    held = stored.held.variant.split(",")
+    names = held if len(held) == len(manifest.models) else [""] * len(manifest.models)
+    return tuple(
+        _choose_way(stored, manifest, model, held_variant=name, setting=setting)
+        for model, name in zip(manifest.models, names, strict=True)
+    )
+
+
+def is_same(ways: Sequence[Way], others: Sequence[Way]) -> bool:
+    """Whether a release that was loaded in one of these ways runs as in the other."""
+    return [(way.variant, way.choice) for way in ways] == [(way.variant, way.choice) for way in others]
+
+
+def predict_peaks(manifest: Manifest, ways: Sequence[Way]) -> tuple[Peak, ...]:
+    """What each model of a release will need of memory."""
+    return tuple(_predict_peak(manifest, way.variant) for way in ways)
 
 
 def load_models(
-    stored: Stored, manifest: Manifest, *, setting: LoadSetting, watcher: Watcher, timeout_s: float = LOAD_TIMEOUT_S
+    stored: Stored,
+    manifest: Manifest,
+    ways: Sequence[Way],
+    *,
+    setting: LoadSetting,
+    watcher: Watcher,
+    timeout_s: float = LOAD_TIMEOUT_S,
 ) -> dict[str, ServingModel]:
     """Load every model of a release, each in a worker of its own that has answered a golden case's input once.
 
@@ -95,8 +133,10 @@ def load_models(
     """
     with contextlib.ExitStack() as started:
         models = {}
-        for model in manifest.models:
-            loaded = _load_model(stored, manifest, model, setting=setting, watcher=watcher, timeout_s=timeout_s)
+        for model, way in zip(manifest.models, ways, strict=True):
+            if way.ignored:
+                watcher.noticed("tuning-ignored", f"model {model.name}: {way.ignored}")
+            loaded = _load_model(stored, manifest, model, way, setting=setting, watcher=watcher, timeout_s=timeout_s)
             started.callback(loaded.close)
             models[model.name] = loaded
         started.pop_all()
@@ -126,11 +166,43 @@ def unseal(stored: Stored, file: SealedFile) -> Iterator[bytes]:
         raise LoadFailure(f"file {file.name}: opens to other bytes than the manifest says")
 
 
+def make_recipes(
+    way: Way, setting: LoadSetting, *, model_fds: tuple[int, ...], warm_up: Mapping[str, Array]
+) -> list[Recipe]:
+    """A recipe for each engine, in the order in which they are tried."""
+    choice, model_format = way.choice, way.variant.format
+    engines = engines_for(model_format, interpreters=setting.interpreters, allowed=setting.engines)
+    recipes = []
+    plans = PLAN_ENGINES.get(model_format)  # serves once `plan_serving` has its plan; the last resort before
+    for engine in sorted(engines, key=lambda name: choice is None or name != choice.engine or name == plans):
+        recipe = Recipe(
+            interpreter=setting.interpreters.get(engine, setting.own),
+            engine=engine,
+            model_format=model_format,
+            model_fds=model_fds,
+            options=setting.options,
+            warm_up=warm_up,
+            deadline_s=setting.deadline_s,
+        )
+        if choice is not None and engine == choice.engine:
+            options = replace(setting.options, precision=choice.precision)
+            recipe = replace(recipe, options=options, most_threads=choice.threads, batch=choice.batch)
+        recipes.append(recipe.with_share(setting.options.threads))
+    return recipes
+
+
 def _load_model(
-    stored: Stored, manifest: Manifest, model: Model, *, setting: LoadSetting, watcher: Watcher, timeout_s: float
+    stored: Stored,
+    manifest: Manifest,
+    model: Model,
+    way: Way,
+    *,
+    setting: LoadSetting,
+    watcher: Watcher,
+    timeout_s: float,
 ) -> ServingModel:
-    variant = _choose_variant(model, stored.held.variant, setting=setting)
-    options = replace(setting.options, limit_bytes=limit_bytes(_predict_peak(manifest, variant)))
+    variant = way.variant
+    limited = replace(setting.options, limit_bytes=limit_bytes(_predict_peak(manifest, variant)))
     with contextlib.ExitStack() as sealed:
         fds = []
         try:
@@ -140,20 +212,14 @@ def _load_model(
             for name in variant.files:
                 fds.append(seal_chunks(unseal(stored, manifest.file(name))))
                 sealed.callback(os.close, fds[-1])
-            recipes = [
-                Recipe(
-                    interpreter=setting.interpreters.get(engine, setting.own),
-                    engine=engine,
-                    model_format=variant.format,
-                    model_fds=tuple(fds),
-                    options=options,
-                    warm_up=warm_up,
-                    deadline_s=setting.deadline_s,
-                )
-                for engine in engines_for(variant.format, interpreters=setting.interpreters, allowed=setting.engines)
-            ]
+            recipes = make_recipes(way, replace(setting, options=limited), model_fds=tuple(fds), warm_up=warm_up)
             loaded = ServingModel.start(
-                recipes, pipeline=pipeline, variant=variant.name, watcher=watcher, timeout_s=timeout_s
+                recipes,
+                pipeline=pipeline,
+                variant=variant.name,
+                watcher=watcher,
+                timeout_s=timeout_s,
+                is_beside=setting.is_beside,
             )
         except (OperationError, WorkerError) as error:
             raise LoadFailure(f"model {model.name}, variant {variant.name}: {error}") from None
@@ -166,11 +232,31 @@ def _predict_peak(manifest: Manifest, variant: Variant) -> Peak:
     return predict_peak(measured_bytes=variant.memory_bytes, file_bytes=sizes)
 
 
-def _choose_variant(model: Model, preferred: str, *, setting: LoadSetting) -> Variant:
+def _choose_way(stored: Stored, manifest: Manifest, model: Model, *, held_variant: str, setting: LoadSetting) -> Way:
+    """The variant that tuning chose if it can be loaded, else the one that the slot names, else any that is here."""
     runnable = runnable_formats(interpreters=setting.interpreters, allowed=setting.engines)
     fitting = [variant for variant in model.variants if variant.format in runnable]
     if not fitting:
         formats = sorted({variant.format for variant in model.variants})
         where = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
         raise LoadFailure(f"model {model.name}: has variants for {formats}, engines here run {sorted(runnable)}{where}")
-    return next((variant for variant in fitting if variant.name == preferred), fitting[0])
+    here = [variant for variant in fitting if _is_here(stored, manifest, variant)]
+    ordinary = next((variant for variant in fitting if variant.name == held_variant), (here or fitting)[0])
+    tuned = stored.tuned.get(model.name)
+    chosen = variant_with(tuned.files, manifest=manifest, among=model.variants) if tuned else None
+    if tuned is None or chosen is None:
+        return Way(ordinary)
+    if chosen not in here:
+        return Way(ordinary, ignored=f"variant {chosen.name} was chosen, which isn't on this board any more")
+    engines = engines_for(chosen.format, interpreters=setting.interpreters, allowed=setting.engines)
+    engine = tuned.candidate.engine
+    if engine not in engines:
+        return Way(
+            ordinary, ignored=f"engine {engine} was chosen for {chosen.format}, engines here are {list(engines)}"
+        )
+    return Way(chosen, tuned.candidate)
+
+
+def _is_here(stored: Stored, manifest: Manifest, variant: Variant) -> bool:
+    digests = [manifest.file(name).ciphertext_sha256 for name in variant.files]
+    return all(digest in stored.content_keys and (stored.store / digest).exists() for digest in digests)

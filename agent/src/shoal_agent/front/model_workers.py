@@ -3,6 +3,7 @@
 A worker that is gone is started again, after a pause that grows. When workers die too often, the next engine of the
 model's format has its turn; when there is none left, the model has failed. A worker takes work only after it has
 answered once. Nobody sleeps under a lock: whoever needs a worker starts it, the others wait, `close` wakes them all.
+Where a spare is kept (`spare`), it takes the place of a worker that is gone at once.
 """
 
 import contextlib
@@ -15,10 +16,11 @@ from typing import Protocol, Self
 from shoal_worker.errors import EngineMissing, ModelRefused, WorkerError
 from shoal_worker.messages import Loaded
 
-from shoal_agent.front.admission import megabytes, watermark_bytes
+from shoal_agent.front.admission import Peak, megabytes, watermark_bytes
 from shoal_agent.front.board_memory import read_room
 from shoal_agent.front.crash_loop import WINDOW_S, CrashLoop
-from shoal_agent.front.worker import LOAD_TIMEOUT_S, Array, Worker, WorkerOptions
+from shoal_agent.front.spare import Spare
+from shoal_agent.front.worker import LOAD_TIMEOUT_S, Array, Ran, Worker, WorkerOptions
 from shoal_agent.front.worker_process import WorkerDied, WorkerEnded, WorkerLost
 
 REPLACE_PAUSE_S = 600.0
@@ -28,6 +30,7 @@ BUSY_PATIENCE_S = 60.0
 DRAIN_S = 60.0
 NEWS_S = 1.0
 """How long the loss of a worker may take to be told by the thread that met it."""
+UNLOADED = "the release was unloaded"
 
 Chore = Callable[[], None]
 
@@ -49,9 +52,23 @@ class Recipe:
     """Inputs of one run, which every worker must answer before it gets work."""
     deadline_s: float
     """For that run."""
+    most_threads: int | None = None
+    """However large the model's share of the processors is; None where nobody found fewer to be better."""
+    batch: int = 1
+    """Calls of one item that are given to the model at once."""
 
-    def start(self, *, timeout_s: float) -> Worker:
+    def with_share(self, threads: int) -> "Recipe":
+        """The same with another share of the processors."""
+        most = threads if self.most_threads is None else min(threads, self.most_threads)
+        if most == self.options.threads:
+            return self
+        return replace(self, options=replace(self.options, threads=most))
+
+    def start(self, *, timeout_s: float, is_beside: bool) -> Worker:
         """A worker that has answered once.
+
+        Where it is started beside one that answers, it leaves that one the processors, as the options say; else
+        somebody waits for it.
 
         Raises:
             WorkerError: the engine doesn't take the model, or the worker died, or it can't answer.
@@ -61,7 +78,7 @@ class Recipe:
             engine=self.engine,
             model_fd=self.model_fds[0],
             more_fds=self.model_fds[1:],
-            options=self.options,
+            options=self.options if is_beside else replace(self.options, load_nice=0),
             model_format=self.model_format,
             timeout_s=timeout_s,
         )
@@ -123,25 +140,30 @@ class ModelWorkers:
         self._watermark_bytes = watermark_bytes(worker.measure())
         self._grown_since: float | None = None
         self._replaced_at = -REPLACE_PAUSE_S
+        self._spare = Spare(notice=watcher.noticed)
 
     @classmethod
-    def start(cls, recipes: Sequence[Recipe], *, watcher: Watcher, timeout_s: float = LOAD_TIMEOUT_S) -> Self:
-        """Start a worker by the first recipe that works.
+    def start(
+        cls, recipes: Sequence[Recipe], *, watcher: Watcher, timeout_s: float = LOAD_TIMEOUT_S, is_beside: bool = False
+    ) -> Self:
+        """Start a worker by the first recipe that works; see `Recipe.start` for `is_beside`.
 
         Raises:
-            WorkerError: none does.
+            ModelRefused: every engine refuses the model.
+            WorkerError: none works.
         """
-        refusals = []
+        refusals, is_models_fault = [], bool(recipes)
         for index, recipe in enumerate(recipes):
             try:
-                worker = _start_twice(recipe, timeout_s=timeout_s)
+                worker = _start_twice(recipe, timeout_s=timeout_s, is_beside=is_beside)
             except WorkerError as error:
                 refusals.append(f"{recipe.engine}: {error}")
+                is_models_fault = is_models_fault and isinstance(error, ModelRefused)
                 continue
             for refusal in refusals:
                 watcher.noticed("engine-refused", refusal)
             return cls(recipes, index=index, worker=worker, watcher=watcher)
-        raise WorkerError("; ".join(refusals))
+        raise (ModelRefused if is_models_fault else WorkerError)("; ".join(refusals))
 
     @property
     def info(self) -> Loaded:
@@ -149,9 +171,19 @@ class ModelWorkers:
         return self._info
 
     @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """By which workers may be started, in the order in which they are tried."""
+        return tuple(self._recipes)
+
+    @property
+    def recipe(self) -> Recipe:
+        """By which a worker is started now."""
+        return self._recipes[self._index]
+
+    @property
     def threads(self) -> int:
         """Of a worker that is started now."""
-        return self._recipes[self._index].options.threads
+        return self.recipe.options.threads
 
     def wait_ready(self) -> None:
         """Return once there is a worker, started by this call if need be.
@@ -161,22 +193,23 @@ class ModelWorkers:
         """
         self._take()
 
-    def run(
-        self, feeds: Mapping[str, Array], *, deadline_s: float, item_sha256: str, is_first: bool
-    ) -> dict[str, Array]:
-        """Run the model, as `Worker.run` does.
+    def run(self, feeds: Mapping[str, Array], *, deadline_s: float, item_sha256: str, is_first: bool) -> Ran:
+        """Run the model, as `Worker.run_in_turn` does. Time without a worker counts as time waited.
 
         A worker that was gone before the first run of an item began is nobody's trouble: there is another one.
 
         Raises:
             WorkerLost: the worker died or hung in this run, or between this run of the item and the last.
-            WorkerError: see `Worker.run`.
+            WorkerError: see `Worker.run_in_turn`.
             Unavailable: the model was closed, or no engine is left.
         """
+        asked = time.monotonic()
         while True:
             worker = self._take()
+            waited_s = time.monotonic() - asked
             try:
-                return worker.run(feeds, deadline_s=deadline_s)
+                ran = worker.run_in_turn(feeds, deadline_s=deadline_s)
+                return ran._replace(waited_s=ran.waited_s + waited_s)
             except WorkerEnded:
                 continue
             except WorkerLost as loss:
@@ -186,12 +219,28 @@ class ModelWorkers:
                     raise
 
     def held_bytes(self) -> int:
-        """The memory that the worker holds."""
+        """The memory that its workers hold."""
         worker = self._worker
-        return worker.measure() if worker else 0
+        return (worker.measure() if worker else 0) + self._spare.held_bytes()
 
-    def tend(self, *, now: float) -> Chore | None:
-        """Look after the worker; what is to be done may take long, and is for the caller to run somewhere."""
+    def tend(self, *, now: float, spares: int = 0) -> Chore | None:
+        """Look after the worker and, where there is to be one, its spare.
+
+        What is to be done may take long, and is for the caller to run somewhere.
+        """
+        chore = self._tend_worker(now=now)
+        if spares:
+            self._spare.check(now=now)
+            is_settled = self._worker is not None and not self._failure and now >= self._not_before
+            if chore is None and is_settled and self._spare.is_due(self.recipe, now=now):
+                return self._start_spare
+        return chore
+
+    def rest(self) -> None:
+        """Keep no spare until it is tended again: nothing is asked of this model now, or memory is needed."""
+        self._spare.rest()
+
+    def _tend_worker(self, *, now: float) -> Chore | None:
         worker = self._worker
         if worker is None:
             return self._restart if not self._is_starting and not self._failure and now >= self._not_before else None
@@ -213,34 +262,66 @@ class ModelWorkers:
         return self.replace
 
     def use_threads(self, threads: int) -> None:
-        """Go on with another share of the processors."""
+        """Go on with another share of the processors, in a fresh worker if that makes a difference to this one."""
         with self._changed:
-            self._recipes = [
-                replace(recipe, options=replace(recipe.options, threads=threads)) for recipe in self._recipes
-            ]
-        self.replace()
+            before = self.threads
+            self._recipes = [recipe.with_share(threads) for recipe in self._recipes]
+            is_same = self.threads == before
+        if not is_same:
+            self.replace()
 
     def replace(self) -> None:
-        """Put a fresh worker in the place of the one that answers: beside it where both fit, else after it."""
+        """Put a fresh worker in the place of the one that answers: the spare, or one that is started beside it, or
+        where both don't fit, after it."""
         with self._changed:
             old = self._worker
             if old is None or self._is_starting or self._closing.is_set():
                 return
-            self._is_starting = True
-            is_beside = read_room().free_bytes > self._watermark_bytes
-            if not is_beside:
-                self._worker = None
-        if not is_beside:
+            spare = self._spare.take(self.recipe)
+            if spare is None:
+                self._is_starting = True
+            else:
+                self._have_answer(spare)
+        if spare is None:
+            self._replace_by_fresh(old)
+        else:
             old.close(drain_s=DRAIN_S)
-        self._start_one(replaces=old if is_beside else None)
+
+    def prefer(self, recipe: Recipe) -> None:
+        """Go on by another recipe, in a fresh worker. Those before it have their turn again when its workers die.
+
+        Raises:
+            WorkerError: no worker can be started by it; nothing has changed.
+            Unavailable: the model was closed, or no engine is left.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_starting)
+            self._check_usable()
+            self._is_starting = True
+        fresh = None
+        try:
+            fresh = recipe.start(timeout_s=LOAD_TIMEOUT_S, is_beside=True)
+        finally:
+            with self._changed:
+                self._is_starting = False
+                useless: Worker | None = fresh
+                if fresh is not None and not self._closing.is_set() and not self._failure:
+                    self._recipes.insert(self._index, recipe)
+                    self._loop, self._not_before = CrashLoop(), 0.0
+                    useless = self._have_answer(fresh)
+                self._changed.notify_all()
+        if useless is not None:
+            useless.close(drain_s=DRAIN_S)
+        self._check_usable()
 
     def close(self) -> None:
-        """End the worker; a run in progress may end first. Whoever waits for a worker gets Unavailable."""
+        """End its workers; a run in progress may end first. Whoever waits for a worker gets Unavailable."""
         self._closing.set()
         with self._changed:
             worker, self._worker = self._worker, None
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._is_starting)
+        self._spare.close()
         if worker is not None:
             worker.close(drain_s=DRAIN_S)
 
@@ -260,12 +341,24 @@ class ModelWorkers:
         if self._worker is not None and self._worker.has_ended:
             self._changed.wait_for(lambda: self._worker is None or not self._worker.has_ended, timeout=NEWS_S)
             if self._worker is not None and self._worker.has_ended:
-                self._worker = None
+                self._go_on_without()
+        self._check_usable()
+        return self._worker
+
+    def _check_usable(self) -> None:
         if self._closing.is_set():
-            raise Unavailable("the release was unloaded")
+            raise Unavailable(UNLOADED)
         if self._failure:
             raise Unavailable(self._failure)
-        return self._worker
+
+    def _replace_by_fresh(self, old: Worker) -> None:
+        self._spare.drop()
+        is_beside = read_room().free_bytes > self._watermark_bytes
+        if not is_beside:
+            with self._changed:
+                self._worker = None
+            old.close(drain_s=DRAIN_S)
+        self._start_one(replaces=old if is_beside else None)
 
     def _restart(self) -> None:
         with contextlib.suppress(Unavailable):
@@ -276,8 +369,9 @@ class ModelWorkers:
         fresh = None
         recipe = self._recipes[self._index]
         try:
+            self._spare.drop(but=recipe)  # it may be in the way
             if not self._closing.is_set():
-                fresh = recipe.start(timeout_s=LOAD_TIMEOUT_S)
+                fresh = recipe.start(timeout_s=LOAD_TIMEOUT_S, is_beside=replaces is not None)
         except WorkerError as error:
             if replaces is not None:
                 self._watcher.noticed("worker-not-replaced", f"{recipe.engine}: {error}")
@@ -289,8 +383,7 @@ class ModelWorkers:
             self._is_starting = False
             useless = fresh
             if fresh is not None and not self._closing.is_set():
-                useless, self._worker, self._info = self._worker, fresh, fresh.info
-                self._watermark_bytes = watermark_bytes(fresh.measure())
+                useless = self._have_answer(fresh)
             self._changed.notify_all()
         if useless is not None:
             useless.close(drain_s=DRAIN_S)
@@ -299,8 +392,26 @@ class ModelWorkers:
         self._count_death(loss, item_sha256=item_sha256)
         with self._changed:
             if self._worker is worker:
-                self._worker = None
+                self._go_on_without()
             self._changed.notify_all()
+
+    def _go_on_without(self) -> None:
+        """The worker is gone; its spare answers from now on, if there is one."""
+        self._worker = None
+        spare = None if self._failure or self._closing.is_set() else self._spare.take(self.recipe)
+        if spare is not None:
+            self._have_answer(spare)
+
+    def _have_answer(self, worker: Worker) -> Worker | None:
+        """This worker answers from now on; returns the one that did."""
+        before, self._worker, self._info = self._worker, worker, worker.info
+        self._watermark_bytes = watermark_bytes(worker.measure())
+        return before
+
+    def _start_spare(self) -> None:
+        worker = self._worker
+        peak = Peak(worker.peak_bytes if worker else self._watermark_bytes, is_measured=True)
+        self._spare.start(self.recipe, needed=peak, now=time.monotonic())
 
     def _count_death(self, error: WorkerError, *, item_sha256: str) -> None:
         now = time.monotonic()
@@ -338,9 +449,9 @@ class ModelWorkers:
             self._watcher.noticed("engine-changed", f"from {given_up} to {now_used}: {why}")
 
 
-def _start_twice(recipe: Recipe, *, timeout_s: float) -> Worker:
+def _start_twice(recipe: Recipe, *, timeout_s: float, is_beside: bool) -> Worker:
     """A death while a model loads may have been anybody's doing: once more then."""
     try:
-        return recipe.start(timeout_s=timeout_s)
+        return recipe.start(timeout_s=timeout_s, is_beside=is_beside)
     except WorkerDied:
-        return recipe.start(timeout_s=timeout_s)
+        return recipe.start(timeout_s=timeout_s, is_beside=is_beside)

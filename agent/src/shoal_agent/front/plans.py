@@ -1,23 +1,24 @@
-"""When does a model run as a plan that was built for this very board?
+"""What is a plan good for, and when is a kept one good enough?
 
-A plan takes minutes to build and is good for one GPU, one version of the engine and one release of the board's
-software. Until it is there, the model runs in the engine that it came for. A plan holds the model's weights: in here it
-is bytes in memory, and whoever implements `PlanStore` seals them before they touch a disk.
+A plan takes minutes to build and is good for one model on one GPU, in one version of the engine and one release of the
+board's software. It holds the model's weights: in here it is bytes in memory, and whoever implements `PlanStore` seals
+them before they touch a disk.
 """
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from shoal_worker.errors import WorkerError
+from shoal_worker.errors import ModelRefused
 
 JETSON_RELEASE = Path("/etc/nv_tegra_release")
 """First line of this file: the release of Jetson Linux, which a release of JetPack is made of."""
 MAX_RELEASE_CHARACTERS = 200
+
+_Proof = TypeVar("_Proof")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class PlanKey:
     """All that a plan is good for. A plan under another key is never loaded."""
 
     model_sha256: str
+    """Of the plaintext of the model's file."""
     precision: str
     engine: str
     engine_version: str
@@ -35,8 +37,12 @@ class PlanKey:
 
     @property
     def name(self) -> str:
-        """A name for the plan that no other key has: SHA-256 in hex."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        """A name for the plan that no other key has; model, precision, then SHA-256 in hex of the whole key.
+
+        Of two keys with the same model and precision one has gone out of date: a board has one GPU and one release.
+        """
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return f"{self.model_sha256}-{self.precision}-{digest}"
 
 
 class PlanStore(Protocol):
@@ -46,7 +52,7 @@ class PlanStore(Protocol):
         """The plan of that name; None where there is none, or it can't be opened any more."""
 
     def write(self, name: str, plan: bytes) -> None:
-        """Keep a plan, in place of one of the same name."""
+        """Keep a plan, in place of those that have gone out of date (see `PlanKey.name`)."""
 
     def remove(self, name: str) -> None:
         """Forget a plan, if it is there."""
@@ -60,46 +66,25 @@ def read_board_release(path: Path = JETSON_RELEASE) -> str:
         return ""
 
 
-class PlanBuild:
-    """A plan in the making, in the background. `outcome` is None for as long as it is."""
-
-    def __init__(self, key: PlanKey, *, store: PlanStore, build: Callable[[], bytes | None]) -> None:
-        """Start to build. `build` runs in a thread of its own, best in a niced worker; its plan goes to the store."""
-        self._key = key
-        self._store = store
-        self._build = build
-        self.outcome: bytes | WorkerError | None = None
-        self._thread = threading.Thread(target=self._run, name="plan", daemon=True)
-        self._thread.start()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether the build has ended, at the latest after `timeout_s`."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            plan = self._build()
-        except WorkerError as error:
-            self.outcome = error
-            return
-        if plan is None:
-            self.outcome = WorkerError(f"engine {self._key.engine} gave no plan back")
-            return
-        self._store.write(self._key.name, plan)
-        self.outcome = plan
-
-
 def find_or_build(
-    key: PlanKey, *, store: PlanStore, build: Callable[[], bytes | None], takes: Callable[[bytes], bool]
-) -> bytes | PlanBuild:
-    """The plan that is good for this board, or the build of one that has been started.
+    key: PlanKey, *, store: PlanStore, build: Callable[[], bytes], prove: Callable[[bytes], _Proof]
+) -> tuple[bytes, _Proof]:
+    """The plan that is good for this board, kept or built now, and what `prove` says of it.
 
-    `takes` loads a kept plan on trial: one that the engine refuses is removed and built anew.
+    A kept plan is proven like a new one: the cases belong to the release, which may have changed. One that the engine
+    doesn't take (ModelRefused from `prove`) is removed and built anew. One that answers wrongly stays kept, or it would
+    be built again at each start.
+
+    Raises:
+        WorkerError: no plan can be built, or it can't be loaded.
+        OSError: it can't be kept.
     """
     plan = store.read(key.name)
-    if plan is not None and takes(plan):
-        return plan
     if plan is not None:
-        store.remove(key.name)
-    return PlanBuild(key, store=store, build=build)
+        try:
+            return plan, prove(plan)
+        except ModelRefused:
+            store.remove(key.name)
+    plan = build()
+    store.write(key.name, plan)
+    return plan, prove(plan)

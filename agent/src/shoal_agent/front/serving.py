@@ -5,21 +5,36 @@ one thread, in the order in which it was asked for. Each source has a thread of 
 """
 
 import contextlib
+import itertools
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
+import msgspec
+from shoal_wire.manifest import Manifest
 from shoal_wire.messages import Answer, ReleaseReference
 from shoal_worker.channel import Channel, ChannelClosed, ChannelTimeout
 
+from shoal_agent import cpu_budget
 from shoal_agent import front_messages as messages
 from shoal_agent.configuration import SlotSetting
-from shoal_agent.front import cpu_budget, priority
+from shoal_agent.files import DiskFiles
+from shoal_agent.front import priority
 from shoal_agent.front.errands import Errands
 from shoal_agent.front.folder_source import FolderSource
-from shoal_agent.front.loading import LoadFailure, LoadSetting, Stored, load_manifest, load_models, predict_peaks
+from shoal_agent.front.loading import (
+    LoadFailure,
+    LoadSetting,
+    Stored,
+    choose_ways,
+    is_same,
+    load_manifest,
+    load_models,
+    predict_peaks,
+)
 from shoal_agent.front.model_workers import Death
+from shoal_agent.front.plan_serving import PlanServing
 from shoal_agent.front.slot import LoadedRelease, ServingSlot
 from shoal_agent.front.suspects import Suspects
 from shoal_agent.front.swapping import swap
@@ -43,6 +58,8 @@ class ServingFront:
         self._suspects = Suspects({})
         self._threads = 1
         self._announced: dict[str, messages.Serving] = {}
+        self._loads = itertools.count()
+        self._plans = PlanServing(files=DiskFiles(), do_in_turn=self._errands.put, notice=self.notice)
 
     def run(self) -> None:
         """Obey the daemon until its channel ends, which raises ChannelClosed."""
@@ -57,9 +74,9 @@ class ServingFront:
                 self._report_health()
                 next_health = time.monotonic() + HEALTH_PERIOD_S
 
-    def stop_release(self, name: str, reference: ReleaseReference, reason: str) -> None:
-        """No engine is left for a release: its items wait until the daemon has decided what serves."""
-        release = self._slot(name).withdraw(reference.manifest_sha256)
+    def stop_release(self, name: str, reference: ReleaseReference, *, number: int, reason: str) -> None:
+        """No engine is left for a release as it was loaded: its items wait until the daemon has decided what serves."""
+        release = self._slot(name).withdraw(reference.manifest_sha256, number=number)
         if release is not None:
             self._say_stopped(name, reference, reason)
             self._errands.put(release.close)
@@ -121,13 +138,19 @@ class ServingFront:
             self._sources.append(folder_source)
 
     def _load(self, order: messages.Load) -> None:
-        """Have a release serve, and say how it went. One that is loaded already serves at once."""
+        """Have a release serve, and say how it went.
+
+        One that is loaded and doesn't serve does at once, as it is: it may be the way back. One that serves is loaded
+        anew if it is to run in another way.
+        """
         slot, reference = self._slot(order.slot), order.held.reference
         loaded = slot.find(reference.manifest_sha256)
         try:
-            if loaded is not None:
+            if loaded is None:
+                self._load_first(slot, order)
+            elif loaded is not slot.current():
                 slot.flip(loaded)
-            else:
+            elif not is_same(loaded.ways, choose_ways(*_read(order), setting=self._load_setting(order.slot))):
                 self._swap(slot, order)
         except LoadFailure as error:
             self._send(messages.LoadFailed(slot=order.slot, reference=reference, reason=str(error)))
@@ -139,29 +162,46 @@ class ServingFront:
         self._slot(order.slot).unload(keep=order.keep)
         self._share_threads()
 
+    def _load_first(self, slot: ServingSlot, order: messages.Load) -> None:
+        """Load a release of which nothing is loaded. If what was chosen can't be, as if nothing had been tuned."""
+        try:
+            self._swap(slot, order)
+        except LoadFailure as error:
+            if not any(way.choice for way in choose_ways(*_read(order), setting=self._load_setting(order.slot))):
+                raise
+            reference = order.held.reference
+            self.notice("tuning-ignored", f"{reference.release} {reference.version}: {error}")
+            self._swap(slot, msgspec.structs.replace(order, tuned={}))
+
     def _swap(self, slot: ServingSlot, order: messages.Load) -> None:
-        stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys)
-        setting = self._load_setting(order.slot)
+        stored, manifest = _read(order)
+        ways = choose_ways(stored, manifest, setting=self._load_setting(order.slot))
         swap(
             slot,
             order,
             load=self._load_release,
-            needed=predict_peaks(stored, load_manifest(stored), setting=setting),
+            needed=predict_peaks(manifest, ways),
             policy=self._slot_setting(order.slot).swap,
-            on_gap=lambda release: self._say_stopped(order.slot, release.reference, "makes place for another release"),
+            on_gap=lambda release: self._say_stopped(
+                order.slot, release.reference, "makes place for what is loaded now", makes_place=True
+            ),
             on_return=lambda _: self._announce(order.slot),
         )
 
     def _load_release(self, order: messages.Load, timeout_s: float) -> LoadedRelease:
-        stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys)
+        stored, manifest = _read(order)
+        setting, number = self._load_setting(order.slot), next(self._loads)
+        ways = choose_ways(stored, manifest, setting=setting)
         models = load_models(
             stored,
-            load_manifest(stored),
-            setting=self._load_setting(order.slot),
-            watcher=_ReleaseWatcher(self, slot=order.slot, reference=order.held.reference),
+            manifest,
+            ways,
+            setting=setting,
+            watcher=_ReleaseWatcher(self, slot=order.slot, reference=order.held.reference, number=number),
             timeout_s=timeout_s,
         )
-        return LoadedRelease(order, models)
+        self._plans.seek(stored, manifest, models)
+        return LoadedRelease(order, models, number=number, ways=ways)
 
     def _load_setting(self, slot: str) -> LoadSetting:
         groups = self._configuration.groups
@@ -176,6 +216,7 @@ class ServingFront:
             engines=self._configuration.engines,
             own=sys.executable,
             deadline_s=self._slot_setting(slot).deadline_s,
+            is_beside=self._slot(slot).current() is not None,
         )
 
     def _slot_setting(self, slot: str) -> SlotSetting:
@@ -191,15 +232,15 @@ class ServingFront:
         """Another slot serves, or one less: give every worker its share of the processors."""
         for name, threads in self._shares().items():
             release = self._slots[name].current()
-            if release is not None and release.first.workers.threads != threads:
-                release.first.workers.use_threads(threads)
+            for model in release.models.values() if release else ():
+                model.workers.use_threads(threads)
 
     def _tend(self) -> None:
         now = time.monotonic()
-        for slot in list(self._slots.values()):
-            release = slot.current()
+        for name, slot in list(self._slots.items()):
+            release, spares = slot.current(), self._slot_setting(name).spares
             for model in release.models.values() if release else ():
-                chore = model.workers.tend(now=now)
+                chore = model.workers.tend(now=now, spares=spares)
                 if chore is not None:
                     self._errands.put(chore)
 
@@ -214,6 +255,7 @@ class ServingFront:
                 messages.Health(
                     slot=name,
                     manifest_sha256=release.reference.manifest_sha256,
+                    load=release.number,
                     answers=counts.answers,
                     errors=counts.errors,
                     deaths=release.first.workers.deaths,
@@ -240,9 +282,9 @@ class ServingFront:
             self._announced[name] = serving
             self._send(serving)
 
-    def _say_stopped(self, name: str, reference: ReleaseReference, reason: str) -> None:
+    def _say_stopped(self, name: str, reference: ReleaseReference, reason: str, *, makes_place: bool = False) -> None:
         self._announced.pop(name, None)
-        self._send(messages.Stopped(slot=name, reference=reference, reason=reason))
+        self._send(messages.Stopped(slot=name, reference=reference, reason=reason, makes_place=makes_place))
 
     def _deliver(self, answer: Answer) -> None:
         self._send(messages.Answers(items=(answer,)))
@@ -256,12 +298,13 @@ class ServingFront:
 
 
 class _ReleaseWatcher:
-    """Tells the front which release the news of a worker are about."""
+    """Tells the front which load of which release the news of a worker are about."""
 
-    def __init__(self, front: ServingFront, *, slot: str, reference: ReleaseReference) -> None:
+    def __init__(self, front: ServingFront, *, slot: str, reference: ReleaseReference, number: int) -> None:
         self._front = front
         self._slot = slot
         self._reference = reference
+        self._number = number
         self._what = f"{reference.release} {reference.version}"
 
     def died(self, death: Death) -> None:
@@ -274,4 +317,10 @@ class _ReleaseWatcher:
 
     def stopped(self, reason: str) -> None:
         """See `Watcher`."""
-        self._front.stop_release(self._slot, self._reference, reason)
+        self._front.stop_release(self._slot, self._reference, number=self._number, reason=reason)
+
+
+def _read(order: messages.Load) -> tuple[Stored, Manifest]:
+    """Raises LoadFailure."""
+    stored = Stored(held=order.held, store=Path(order.store), content_keys=order.content_keys, tuned=order.tuned)
+    return stored, load_manifest(stored)

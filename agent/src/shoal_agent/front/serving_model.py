@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from shoal_wire.histogram import Sketch
 from shoal_worker.errors import WorkerError
 from shoal_worker.messages import Loaded
 
+from shoal_agent.front.batching import run_batched
 from shoal_agent.front.model_workers import DRAIN_S, ModelWorkers, Recipe, Unavailable, Watcher
 from shoal_agent.front.operations.errors import BadInput, BadOutput
 from shoal_agent.front.operations.pipeline import Pipeline
@@ -46,7 +47,10 @@ class Counts:
 
 
 class Answered(NamedTuple):
-    """What a model said of one item, as JSON and for people, and how long that took without a wait for a worker."""
+    """What a model said of one item, as JSON and for people, and how long that took.
+
+    Time without a worker, and time for which the worker ran other items, doesn't count.
+    """
 
     answer: Answer
     words: str
@@ -77,13 +81,16 @@ class ServingModel:
         variant: str,
         watcher: Watcher,
         timeout_s: float = LOAD_TIMEOUT_S,
+        is_beside: bool = False,
     ) -> Self:
         """Start a worker by the first recipe that works. All are of one model; its descriptors go over to the result.
+
+        See `Recipe.start` for `is_beside`.
 
         Raises:
             WorkerError: the model can't be loaded. The descriptors stay the caller's.
         """
-        workers = ModelWorkers.start(recipes, watcher=watcher, timeout_s=timeout_s)
+        workers = ModelWorkers.start(recipes, watcher=watcher, timeout_s=timeout_s, is_beside=is_beside)
         return cls(workers, recipes=recipes, pipeline=pipeline, variant=variant)
 
     @property
@@ -105,7 +112,8 @@ class ServingModel:
                 self.workers.wait_ready()
                 started = time.monotonic()
                 prepared = self.pipeline.prepare(raw)
-                answer = self.pipeline.finish(self._run(prepared, item_sha256), prepared.context)
+                outputs, waited_s = self._run(prepared, item_sha256)
+                answer = self.pipeline.finish(outputs, prepared.context)
                 words = self.pipeline.describe(answer)
             except Unavailable as error:
                 raise ModelGone(str(error)) from None
@@ -119,11 +127,20 @@ class ServingModel:
                 if isinstance(error, WorkerError | BadOutput):
                     raise ModelFailed(str(error)) from None
                 raise ModelFailed(f"{type(error).__name__}: {error}") from error  # a fault in an operation's code
-            latency_ms = (time.monotonic() - started) * 1000
+            latency_ms = (time.monotonic() - started - waited_s) * 1000
             with self._changed:
                 self.counts.latency_ms.add(latency_ms)
                 self.counts.answers += 1
             return Answered(answer, words, latency_ms)
+
+    def prefer(self, recipe: Recipe) -> None:
+        """Answer by another recipe from now on, whose descriptors go over to this model; no item is lost by it.
+
+        Raises:
+            WorkerError, Unavailable: see `ModelWorkers.prefer`. The descriptors stay the caller's.
+        """
+        self.workers.prefer(recipe)
+        self._model_fds += recipe.model_fds
 
     def close(self) -> None:
         """Let answers in progress end, and end the worker."""
@@ -136,11 +153,17 @@ class ServingModel:
         for fd in self._model_fds:
             os.close(fd)
 
-    def _run(self, prepared: Prepared, item_sha256: str) -> list[Tensors]:
-        return [
-            self.workers.run(call, deadline_s=self._deadline_s, item_sha256=item_sha256, is_first=number == 0)
-            for number, call in enumerate(prepared.calls)
-        ]
+    def _run(self, prepared: Prepared[Any], item_sha256: str) -> tuple[list[Tensors], float]:
+        """Outputs of each call, and the seconds waited. The deadline is for one inference, of however many calls."""
+        waits_s: list[float] = []
+
+        def infer(feeds: Tensors) -> Tensors:
+            ran = self.workers.run(feeds, deadline_s=self._deadline_s, item_sha256=item_sha256, is_first=not waits_s)
+            waits_s.append(ran.waited_s)
+            return ran.outputs
+
+        outputs = run_batched(prepared.calls, batch=self.workers.recipe.batch, run=infer)
+        return outputs, sum(waits_s)
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:

@@ -33,7 +33,7 @@ def swap(
     on_gap: Callable[[LoadedRelease], None],
     on_return: Callable[[LoadedRelease], None],
 ) -> None:
-    """Have a release serve that isn't loaded yet.
+    """Have a release serve that isn't loaded yet, or isn't loaded in this way.
 
     `on_gap`: this release serves no more, and the new one not yet. `on_return`: it had to be loaded again.
 
@@ -41,6 +41,8 @@ def swap(
         LoadFailure: it can't be loaded, and what served before serves again, if it can.
     """
     current = slot.current()
+    if current is not None:
+        current.rest()
     try:
         way = choose_swap(
             needed,
@@ -54,7 +56,9 @@ def swap(
     if way is not Swap.BESIDE:
         slot.unload(keep=(current.reference.manifest_sha256,) if current else ())
     if way is not Swap.INSTEAD or current is None:
-        slot.flip(load(order, LOAD_TIMEOUT_S))
+        replaced = slot.flip(load(order, LOAD_TIMEOUT_S))
+        if replaced is not None:
+            replaced.close()
         return
     slot.withdraw(current.reference.manifest_sha256)
     on_gap(current)

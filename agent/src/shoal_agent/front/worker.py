@@ -8,6 +8,7 @@ WorkerError (shoal_worker.errors)
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,6 @@ from shoal_worker.memory import read_sealed
 from shoal_worker.messages import (
     Answer,
     Buffer,
-    Cancel,
     Failed,
     Infer,
     Load,
@@ -34,20 +34,31 @@ from shoal_worker.messages import (
     Message,
     Refused,
     encode_message,
+    pack_message,
     parse_message,
+    unpack_message,
 )
-from shoal_worker.tensors import TensorReader, TensorWriter
 
 from shoal_agent.front import priority
+from shoal_agent.front.run_line import Lane, RunLine
 from shoal_agent.front.worker_group import WorkerGroup, make_group
 from shoal_agent.front.worker_process import WorkerEnded, WorkerLost, WorkerProcess
 
 LOAD_TIMEOUT_S = 120.0
+IDLE_LOAD_S = 10.0
+"""A board whose processors are all busy gives no idle time: it would never load."""
 CANCEL_GRACE_S = 1.0  # engines stop between two operators, within milliseconds
 
 Array = npt.NDArray[Any]
 
 _REFUSALS: dict[str, type[WorkerError]] = {"installation": EngineMissing, "model": ModelRefused}
+
+
+class Ran(NamedTuple):
+    """The outputs of one run, and the seconds for which it waited for other runs."""
+
+    outputs: dict[str, Array]
+    waited_s: float
 
 
 class DeadlineMissed(WorkerError):
@@ -65,9 +76,9 @@ _FAILURES: dict[str, type[WorkerError]] = {
 class WorkerOptions:
     """How a worker runs. `threads` is its share of the CPU budget; `nice` is 0 to 19, and only ever grows.
 
-    `precision`, `memory_arena` and `device` are explained in `shoal_worker.messages.Load`. `load_nice` is how niced it
-    is until `Worker.hurry`. Below the control group `groups`, where there is one, it gets a group of its own with
-    `limit_bytes`.
+    `precision`, `memory_arena` and `device` are explained in `shoal_worker.messages.Load`. With `load_nice` above 0 the
+    worker loads in time that nobody else wants, for IDLE_LOAD_S at most, and is niced by so much until `Worker.hurry`.
+    Below the control group `groups`, where there is one, it gets a group of its own with `limit_bytes`.
     """
 
     threads: int
@@ -81,7 +92,8 @@ class WorkerOptions:
 
 
 class Worker:
-    """One worker process with one model. Threads may share it: their runs follow one another.
+    """One worker process with one model. Threads may share it: their runs follow one another, without a pause where a
+    second one is asked for before the first has ended.
 
     `plan` is what the engine built from the model for this board, in the clear, where it did.
     """
@@ -94,11 +106,8 @@ class Worker:
         self.plan = plan
         self._process = process
         self._channel = process.channel
-        self._inputs = TensorWriter(process.channel)
-        self._outputs = TensorReader()
-        self._run_lock = threading.Lock()
-        self._last_id = 0
-        self._fate = ""  # why it can't run any more
+        self._line = RunLine(process.channel, pid=process.pid)
+        self._sending = threading.Lock()
 
     @classmethod
     def start(
@@ -136,10 +145,12 @@ class Worker:
             memory_arena=options.memory_arena,
             device=options.device,
         )
+        is_niced = bool(options.load_nice)
         try:
-            channel.greet(role="front", timeout_s=timeout_s)
-            channel.send(encode_message(request), fds=[model_fd, *more_fds])
-            reply, plan = _receive_loaded(channel, deadline=deadline)
+            with priority.idle_time(process.pid, at_most_s=IDLE_LOAD_S) if is_niced else contextlib.nullcontext():
+                channel.greet(role="front", timeout_s=timeout_s)
+                channel.send(encode_message(request), fds=[model_fd, *more_fds])
+                reply, plan = _receive_loaded(channel, deadline=deadline)
             if isinstance(reply, Refused):
                 raise _REFUSALS.get(reply.kind, WorkerError)(reply.reason)
             if not isinstance(reply, Loaded):
@@ -154,7 +165,7 @@ class Worker:
     @property
     def has_ended(self) -> bool:
         """Whether it can't run any more."""
-        return bool(self._fate)
+        return bool(self._line.fate)
 
     @property
     def peak_bytes(self) -> int:
@@ -172,7 +183,7 @@ class Worker:
 
     def is_idle(self) -> bool:
         """Whether nobody waits for an answer at this moment."""
-        return not self._run_lock.locked()
+        return self._line.is_idle()
 
     def check(self) -> None:
         """Notice that a worker which runs nothing has ended.
@@ -180,14 +191,16 @@ class Worker:
         Raises:
             WorkerDied: it has, and nobody was told yet.
         """
-        if self._process.has_ended and self._run_lock.acquire(blocking=False):
-            try:
-                if not self._fate:
-                    raise self._lost(ChannelClosed("it has ended"), was_running=False)
-            finally:
-                self._run_lock.release()
+        if self._process.has_ended and self._line.is_idle() and not self._line.fate:
+            loss = self._lost(ChannelClosed("it has ended"), was_running=False)
+            if not isinstance(loss, WorkerEnded):
+                raise loss
 
     def run(self, feeds: Mapping[str, Array], *, deadline_s: float) -> dict[str, Array]:
+        """The outputs of `run_in_turn`, which raises the same."""
+        return self.run_in_turn(feeds, deadline_s=deadline_s).outputs
+
+    def run_in_turn(self, feeds: Mapping[str, Array], *, deadline_s: float) -> Ran:
         """Run the model. Inputs are copied in, and the outputs are the caller's own.
 
         The deadline counts from when the worker is free. An answer that comes while the run is being cancelled is
@@ -201,34 +214,26 @@ class Worker:
         """
         arrays = {name: np.asarray(array) for name, array in feeds.items()}
         check_feeds(arrays, inputs=self.info.inputs)  # here too: feeds beyond what a message holds end a worker
-        with self._run_lock:
-            if self._fate:
-                raise WorkerEnded(self._fate)
-            if self._process.has_ended:
-                raise self._lost(ChannelClosed("it has ended"), was_running=False)
-            try:
-                reply = self._ask(arrays, deadline_s=deadline_s)
-                if isinstance(reply, Answer):
-                    return {name: view.copy() for name, view in self._outputs.read(reply.outputs).items()}
-            except ChannelError as error:
-                raise self._lost(error, was_running=True) from error
-            except WorkerError:
-                raise
-            except BaseException:
-                self._give_back()  # interrupted: a reply that nobody waits for would be taken for the next one
-                raise
+        asked = time.monotonic()
+        lane = self._line.take_lane()
+        waited_s = time.monotonic() - asked
+        try:
+            reply, views, in_line_s = self._run(lane, arrays, deadline_s=deadline_s)
+            if isinstance(reply, Answer):
+                outputs = {name: view.copy() for name, view in views.items()}
+                return Ran(outputs, waited_s=waited_s + in_line_s)
+        finally:
+            views = {}  # they would keep the memory
+            self._line.give_lane(lane)
         raise _FAILURES.get(reply.kind, EngineFailed)(reply.reason)
 
     def close(self, *, drain_s: float = 5.0) -> None:
-        """Let a run in progress end, for `drain_s` at most, and end the worker. May be called twice."""
-        if not self._run_lock.acquire(timeout=drain_s):
-            self._fate = f"worker {self.pid} was closed"
-            self._process.stop()  # which ends the run, with WorkerEnded
-            self._run_lock.acquire()
-        try:
-            self._give_back()
-        finally:
-            self._run_lock.release()
+        """Let runs in progress end, for `drain_s` at most, and end the worker. May be called twice."""
+        if not self._line.close(drain_s=drain_s):
+            self._line.end(f"worker {self.pid} was closed")
+            self._process.stop()  # which ends the runs, with WorkerEnded
+            self._line.close(drain_s=None)
+        self._give_back()
 
     def __enter__(self) -> Self:
         return self
@@ -238,36 +243,52 @@ class Worker:
     ) -> None:
         self.close()
 
-    def _ask(self, arrays: Mapping[str, Array], *, deadline_s: float) -> Answer | Failed:
-        self._last_id += 1
-        deadline = time.monotonic() + deadline_s
-        self._channel.send(encode_message(Infer(id=self._last_id, inputs=self._inputs.write(arrays))))
+    def _run(
+        self, lane: Lane, arrays: Mapping[str, Array], *, deadline_s: float
+    ) -> tuple[Answer | Failed, Mapping[str, Array], float]:
+        """The reply, views of the outputs in the lane, and the seconds for which other runs were in the way."""
+        run_id, is_sent = 0, False
         try:
-            reply = _receive(self._channel, deadline=deadline, outputs=self._outputs)
+            with self._sending:
+                run_id = self._line.join()
+                inputs = lane.inputs.write(arrays)
+                self._channel.send_frame(pack_message(Infer(id=run_id, lane=lane.number, inputs=inputs)))
+                is_sent = True
+            sent = time.monotonic()
+            self._line.await_turn(run_id)
+            began = time.monotonic()
+            reply = self._hear(run_id, deadline=began + deadline_s)
+            views = lane.outputs.read(reply.outputs) if isinstance(reply, Answer) else {}
+            return reply, views, began - sent
+        except ChannelError as error:
+            self._line.await_turn(run_id)  # whose turn it is says what has become of the worker
+            raise self._lost(error, was_running=is_sent) from error
+        except WorkerError:
+            raise
+        except BaseException:
+            self._give_back()  # interrupted: a reply that nobody waits for would be taken for the next one
+            raise
+        finally:
+            self._line.leave(run_id)
+
+    def _hear(self, run_id: int, *, deadline: float) -> Answer | Failed:
+        try:
+            reply = _receive(self._channel, deadline=deadline, lanes=self._line.lanes)
         except ChannelTimeout:
-            self._channel.send(encode_message(Cancel(id=self._last_id)))
+            self._process.cancel(run_id)
             grace = time.monotonic() + CANCEL_GRACE_S
-            reply = _receive(self._channel, deadline=grace, outputs=self._outputs)
-        if not isinstance(reply, Answer | Failed) or reply.id != self._last_id:
+            reply = _receive(self._channel, deadline=grace, lanes=self._line.lanes)
+        if not isinstance(reply, Answer | Failed) or reply.id != run_id:
             raise BadMessage("expected the reply to this run from the worker, found another message")
         return reply
 
     def _lost(self, error: ChannelError, *, was_running: bool) -> WorkerLost:
-        self._release_memory()
         loss = self._process.lose(error, was_running=was_running)
-        if self._fate:
-            return WorkerEnded(self._fate)
-        self._fate = str(loss)
-        return loss
+        return loss if self._line.end(str(loss)) else WorkerEnded(self._line.fate)
 
     def _give_back(self) -> None:
-        self._fate = self._fate or f"worker {self.pid} was closed"
-        self._release_memory()
+        self._line.end(f"worker {self.pid} was closed")
         self._process.stop()
-
-    def _release_memory(self) -> None:
-        self._inputs.close()
-        self._outputs.close()
 
 
 def _make_group(options: WorkerOptions) -> WorkerGroup | None:
@@ -289,15 +310,15 @@ def _receive_loaded(channel: Channel, *, deadline: float) -> tuple[Message, byte
             os.close(fd)
 
 
-def _receive(channel: Channel, *, deadline: float, outputs: TensorReader) -> Message:
-    """The next message that isn't about memory. Memory goes to `outputs`."""
+def _receive(channel: Channel, *, deadline: float, lanes: Sequence[Lane]) -> Message:
+    """The next message that isn't about memory. Memory goes to its lane."""
     while True:
-        message, fds = channel.receive(max(0.0, deadline - time.monotonic()))
+        body, fds = channel.receive_frame(max(0.0, deadline - time.monotonic()))
         try:
-            parsed = parse_message(message)
+            parsed = unpack_message(body)
             if not isinstance(parsed, Buffer):
                 return parsed
-            outputs.take(fds)
+            lanes[parsed.lane].outputs.take(fds)
         finally:
             for fd in fds:
                 os.close(fd)

@@ -15,11 +15,12 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import shoal_worker
 from shoal_worker.channel import Channel, ChannelClosed, ChannelError, ChannelTimeout
 from shoal_worker.errors import EngineMissing, WorkerError
+from shoal_worker.messages import CANCEL
 from shoal_worker.process import start_child
 
 from shoal_agent.front.admission import megabytes
@@ -69,10 +70,13 @@ class WorkerEnded(WorkerLost):
 class WorkerProcess:
     """The process of one worker, with the front's end of its channel."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, channel: Channel, group: WorkerGroup | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], *, channel: Channel, cancels: BinaryIO, group: WorkerGroup | None
+    ) -> None:
         """Use `start`."""
         self.pid = process.pid
         self.channel = channel
+        self._cancels = cancels
         self.peak_bytes = 0
         """The most memory that it was seen to hold."""
         self._process = process
@@ -87,20 +91,25 @@ class WorkerProcess:
             EngineMissing: the interpreter can't be started.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        cancels_out, cancels_in = os.pipe()
         # -I: neither PYTHON* variables nor a user's own packages decide what a worker imports.
         command = [interpreter, "-I", str(WORKER_PROGRAM), "--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
-        command += ["--nice", str(nice), "--oom-points", str(OOM_POINTS)]
-        with theirs:
-            try:
-                process = start_child(command, fds=[theirs.fileno()], environment=_environment(threads))
-            except BaseException as error:
-                ours.close()
-                if group is not None:
-                    group.remove()
-                if isinstance(error, OSError):
-                    raise EngineMissing(f"interpreter {interpreter} can't be started: {error.strerror}") from error
-                raise
-        started = cls(process, channel=Channel(ours), group=group)
+        command += ["--cancel-fd", str(cancels_out), "--nice", str(nice), "--oom-points", str(OOM_POINTS)]
+        try:
+            process = start_child(command, fds=[theirs.fileno(), cancels_out], environment=_environment(threads))
+        except BaseException as error:
+            ours.close()
+            os.close(cancels_in)
+            if group is not None:
+                group.remove()
+            if isinstance(error, OSError):
+                raise EngineMissing(f"interpreter {interpreter} can't be started: {error.strerror}") from error
+            raise
+        finally:
+            theirs.close()
+            os.close(cancels_out)
+        cancels = os.fdopen(cancels_in, "wb", buffering=0)
+        started = cls(process, channel=Channel(ours), cancels=cancels, group=group)
         if group is not None:
             try:
                 group.put(process.pid)
@@ -113,6 +122,11 @@ class WorkerProcess:
     def has_ended(self) -> bool:
         """Whether the process is gone."""
         return self._process.poll() is not None
+
+    def cancel(self, run_id: int) -> None:
+        """Ask it to stop a run. What becomes of it is heard on the channel."""
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or is being stopped
+            self._cancels.write(CANCEL.pack(run_id))
 
     def measure(self) -> int:
         """The memory that it holds now, in bytes; 0 when it has ended."""
@@ -148,7 +162,7 @@ class WorkerProcess:
 
     def stop(self) -> None:
         """End the worker by the end of its channel, or by force."""
-        self.channel.close()
+        self._hang_up()
         if not self._wait():
             self._kill()
         self._leave_group()
@@ -158,8 +172,12 @@ class WorkerProcess:
             self._process.wait(EXIT_GRACE_S)
         return self._process.returncode is not None
 
-    def _kill(self) -> None:
+    def _hang_up(self) -> None:
         self.channel.close()
+        self._cancels.close()
+
+    def _kill(self) -> None:
+        self._hang_up()
         self._process.kill()
         self._process.wait()
 

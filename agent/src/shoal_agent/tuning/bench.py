@@ -7,7 +7,7 @@ what was used longest ago goes first. Workers wait without spinning: one that ha
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,17 +15,22 @@ from typing import NamedTuple
 from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 
-from shoal_agent.front.admission import predict_peak
+from shoal_agent.front.admission import ENGINE_BYTES, Peak, Room, megabytes, predict_peak
 from shoal_agent.front.batching import run_batched
 from shoal_agent.front.board_memory import read_room
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.values import Tensors
-from shoal_agent.front.worker import Worker, WorkerOptions
+from shoal_agent.front.worker import LOAD_TIMEOUT_S, Worker, WorkerOptions
 from shoal_agent.tuning.meters import Meter
 from shoal_agent.tuning.task import Task
 
 UNDER_WAY = 2
 """Items at once when the sustained rate is measured: one is prepared while the other is computed."""
+RESERVE_BYTES = ENGINE_BYTES
+"""What measuring leaves free in any case: an engine before any model, as much as another program's start takes."""
+
+StartWorker = Callable[..., Worker]
+"""As `Worker.start` is called."""
 
 
 class CandidateFailed(Exception):
@@ -65,14 +70,21 @@ class Bench:
         own: str,
         deadline_s: float,
         meter: Meter,
+        start: StartWorker = Worker.start,
+        room: Callable[[], Room] = read_room,
     ) -> None:
-        """`own` is the interpreter of engines that `interpreters` doesn't name; an answer counts until `deadline_s`."""
+        """`own` is the interpreter of engines that `interpreters` doesn't name; an answer counts until `deadline_s`.
+
+        `start` starts a worker, `room` says what memory is left.
+        """
         self._variants = variants
         self._task = task
         self._interpreters = interpreters
         self._own = own
         self._deadline_s = deadline_s
         self._meter = meter
+        self._start_worker = start
+        self._read_room = room
         self._workers: OrderedDict[Candidate, Worker] = OrderedDict()
         self._peaks: dict[Candidate, int] = {}
         self._load_ms: dict[Candidate, float] = {}
@@ -99,7 +111,7 @@ class Bench:
         """
         part_s = seconds / 2 if with_rate else seconds
         try:
-            self._worker(candidate, timeout_s=self._deadline_s)
+            self._worker(candidate, timeout_s=LOAD_TIMEOUT_S)  # it may have made way for others
             latencies_ms = self._time_items(candidate, seconds=part_s)
             return (
                 self._saturate(candidate, seconds=part_s, latencies_ms=latencies_ms)
@@ -164,7 +176,7 @@ class Bench:
 
     def _answer(self, candidate: Candidate, number: int) -> float:
         began = time.perf_counter()
-        self._task.answer(number, lambda calls: self._run(candidate, calls, timeout_s=self._deadline_s))
+        self._task.answer(number, lambda calls: self._run(candidate, calls, timeout_s=LOAD_TIMEOUT_S))
         return time.perf_counter() - began
 
     def _run(self, candidate: Candidate, calls: Sequence[Tensors], *, timeout_s: float) -> list[Tensors]:
@@ -183,9 +195,9 @@ class Bench:
 
     def _start(self, candidate: Candidate, *, timeout_s: float) -> Worker:
         files = self._variants[candidate.variant]
-        self._make_room(predict_peak(measured_bytes=files.measured_bytes, file_bytes=files.size_bytes).needed_bytes)
+        self._make_room(self._predict(candidate))
         began = time.perf_counter()
-        worker = Worker.start(
+        worker = self._start_worker(
             self._interpreters.get(candidate.engine, self._own),
             engine=candidate.engine,
             model_fd=files.fds[0],
@@ -197,9 +209,24 @@ class Bench:
         self._load_ms[candidate] = (time.perf_counter() - began) * 1000
         return worker
 
-    def _make_room(self, needed_bytes: int) -> None:
-        while self._workers and read_room().free_bytes < needed_bytes:
+    def _make_room(self, peak: Peak) -> None:
+        """Whatever serves on this board stays: it is not for a measurement to run it out of memory.
+
+        For as long as other candidates are loaded, one more worker of the biggest of them fits as well: an update may
+        have to check a release like this one meanwhile.
+        """
+        while (room := self._read_room()).free_bytes < peak.needed_bytes + RESERVE_BYTES + self._biggest_loaded():
+            if not self._workers:
+                raise CandidateFailed(f"needs {peak} of memory beside {megabytes(RESERVE_BYTES)} in reserve; {room}")
             self._end(next(iter(self._workers)))
+
+    def _biggest_loaded(self) -> int:
+        """What a worker of the biggest loaded candidate is expected to need; 0 where none is loaded."""
+        return max((self._predict(candidate).needed_bytes for candidate in self._workers), default=0)
+
+    def _predict(self, candidate: Candidate) -> Peak:
+        files = self._variants[candidate.variant]
+        return predict_peak(measured_bytes=files.measured_bytes, file_bytes=files.size_bytes)
 
     def _end(self, candidate: Candidate) -> None:
         self.peak_bytes(candidate)

@@ -36,7 +36,7 @@ class Material:
     sizes: Mapping[str, int]
     """Bytes of each plaintext file."""
     absent: frozenset[str]
-    """Files that this board doesn't have: it holds those of one variant."""
+    """Files that this board doesn't have."""
     read: Callable[[str], Iterable[bytes]]
     """The plaintext of a file that is here, in chunks. Raises TuningFailed."""
 
@@ -64,14 +64,25 @@ def open_slot(files: Files, state: Path, *, name: str) -> Material:
     for held in _held(slots.values()):
         try:
             keys = open_content_keys(held, device=device, key=key)
-            stored = Stored(held=held, store=state / STORE, content_keys=keys)
-            manifest = load_manifest(stored)
-        except (WireError, LoadFailure) as error:
-            raise TuningFailed(f"release {held.reference.release} {held.reference.version}: {error}") from None
-        for model in manifest.models:
-            if model.name == name:
-                return _of_stored(stored, manifest, model, files=files)
+        except WireError as error:
+            raise TuningFailed(f"{_words(held)}: {error}") from None
+        for material in open_release(Stored(held=held, store=state / STORE, content_keys=keys), files=files):
+            if material.model.name == name:
+                return material
     raise TuningFailed(f"no slot of {state} holds a model {name!r}; it has the releases {sorted(slots) or 'none'}")
+
+
+def open_release(stored: Stored, *, files: Files) -> list[Material]:
+    """Every model of a release in the store.
+
+    Raises:
+        TuningFailed: its manifest is not in the store, or was changed.
+    """
+    try:
+        manifest = load_manifest(stored)
+    except LoadFailure as error:
+        raise TuningFailed(f"{_words(stored.held)}: {error}") from None
+    return [_of_stored(stored, manifest, model, files=files) for model in manifest.models]
 
 
 def open_folder(folder: Path, *, name: str) -> Material:
@@ -102,6 +113,10 @@ def open_folder(folder: Path, *, name: str) -> Material:
 
 def _held(slots: Iterable[Slot]) -> list[HeldRelease]:
     return [slot.current for slot in slots if slot.current is not None]
+
+
+def _words(held: HeldRelease) -> str:
+    return f"release {held.reference.release} {held.reference.version}"
 
 
 def _of_stored(stored: Stored, manifest: Manifest, model: Model, *, files: Files) -> Material:

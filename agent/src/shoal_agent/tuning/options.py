@@ -52,7 +52,10 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
         help="calls of one item that are given at once, where the model can (default: 1)",
     )
     parser.add_argument(
-        "--release-folder", type=Path, metavar="DIR", help="tune what a converter wrote, not what this board holds"
+        "--release-folder",
+        type=Path,
+        metavar="DIR",
+        help="tune what a converter wrote, not what this board holds; what serves stays as it is",
     )
     parser.add_argument("--fresh", action="store_true", help="measure again though an earlier verdict still holds")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")

@@ -1,65 +1,151 @@
 """How is a model tuned on this board, from its release to a verdict?"""
 
 import contextlib
-import hashlib
+import fcntl
 import os
 import platform
+import pwd
+import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 
-from shoal_wire.encoding import encode
-from shoal_wire.tuning import Candidate
-from shoal_worker.memory import seal_chunks
+import msgspec
+from shoal_wire.tuning import KnownChoice
 
-from shoal_agent.configuration import Configuration, SlotSetting
+from shoal_agent.board import read_emulation, read_governor, read_processor, read_thermal_class
+from shoal_agent.configuration import Configuration
+from shoal_agent.cpu_budget import budget, read_processors
 from shoal_agent.engine_table import present
 from shoal_agent.files import Files
-from shoal_agent.front.cpu_budget import budget, read_processors
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.probe import probe_engine
 from shoal_agent.front.probe_models import PROBE_MODELS
-from shoal_agent.tuned import Choice, Conditions, Measured, Refused, Verdict
-from shoal_agent.tuning.bench import Bench, LoadedFiles
-from shoal_agent.tuning.board import read_governor, read_processor, read_thermal_class
+from shoal_agent.tuned import FOLDER, Conditions, Verdict, describe_model
+from shoal_agent.tuning.confirmation import CHECK_S, confirm, plan_trial
 from shoal_agent.tuning.errors import TuningFailed
 from shoal_agent.tuning.grid import UsableEngine, batch_sizes, list_candidates, thread_counts
 from shoal_agent.tuning.material import Material, open_folder, open_slot
-from shoal_agent.tuning.meters import Meter, find_meter
+from shoal_agent.tuning.measuring import Measuring, Tell
+from shoal_agent.tuning.meters import find_meter
 from shoal_agent.tuning.options import TuneOptions
-from shoal_agent.tuning.rules import choose, pareto_set
-from shoal_agent.tuning.search import Found, Goal, search
 from shoal_agent.tuning.task import GoldenTask
-from shoal_agent.tuning.verdicts import find_verdict, keep_verdict
+from shoal_agent.tuning.verdicts import keep_verdict, serve_by
 
-Tell = Callable[[str], None]
+LOCK = "lock"
+"""Held by who measures: two at once would measure each other."""
 
 
-def tune(options: TuneOptions, *, configuration: Configuration, files: Files, tell: Tell) -> tuple[Verdict, bool]:
-    """The verdict on a model, and whether it is an earlier one. Either way what it chose is to serve from now on.
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A verdict on a model, and how it came about."""
+
+    verdict: Verdict
+    is_earlier: bool
+    """It was on the disk."""
+    is_confirmed: bool
+    """A known choice was checked; else all candidates were compared."""
+
+
+def tune(options: TuneOptions, *, configuration: Configuration, files: Files, tell: Tell) -> Outcome:
+    """The verdict on a model. What it chose is to serve from now on, unless it is about a release folder.
 
     Raises:
         TuningFailed: nothing can be tuned, or nothing answers right.
         NotEnrolled, StateDamaged: see `material.open_slot`.
     """
-    meter = find_meter()
-    if options.objective == "energy" and not meter.name:
-        raise TuningFailed("objective energy: this board has no meter of energy or power that can be read")
-    material = _open(options, files=files)
-    task = _make_task(material)
-    engines = list(_probe(material, configuration, tell=tell))
-    conditions = _conditions(options, material, task, engines=engines, configuration=configuration)
-    verdict = None
-    if not options.is_fresh:
-        verdict = find_verdict(files, options.state, conditions=conditions, budget_s=options.budget_s)
-    is_earlier = verdict is not None
-    if verdict is None:
-        verdict = _measure(
-            options, material, task, conditions=conditions, configuration=configuration, meter=meter, tell=tell
+    sign = read_emulation()
+    if sign:
+        tell(f"this board is emulated ({sign}): its timings say nothing of a real one and are good for itself only")
+    return tune_material(_open(options, files=files), options, configuration=configuration, files=files, tell=tell)
+
+
+def tune_material(
+    material: Material,
+    options: TuneOptions,
+    *,
+    configuration: Configuration,
+    files: Files,
+    tell: Tell,
+    known: Sequence[KnownChoice] = (),
+) -> Outcome:
+    """The same for a model that was opened. A `known` choice that a short check confirms takes the search's place.
+
+    Where there is no state folder, a release folder is tuned all the same and nothing is kept.
+
+    Raises:
+        TuningFailed: nothing can be tuned, or nothing answers right.
+        StateDamaged: serving.json can't be read.
+        OSError: the state folder can't be written to.
+    """
+    if not options.state.is_dir():
+        tell(f"there is no state folder {options.state}: the verdict isn't kept")
+        return Outcome(
+            verdict=_prepare(material, options, configuration=configuration, tell=tell).search(),
+            is_earlier=False,
+            is_confirmed=False,
         )
-    keep_verdict(files, options.state, verdict)
-    return verdict, is_earlier
+    with _alone(options.state, tell=tell):
+        measuring = _prepare(material, options, configuration=configuration, tell=tell)
+        outcome = (
+            _find_earlier(measuring, files=files)
+            or _check_known(measuring, files=files, known=known)
+            or Outcome(verdict=measuring.search(), is_earlier=False, is_confirmed=False)
+        )
+        keep_verdict(files, options.state, outcome.verdict)
+        if options.release_folder is None:
+            serve_by(files, options.state, outcome.verdict)
+    return outcome
+
+
+def check_owner(options: TuneOptions, *, user: int) -> None:
+    """Only the user whose state folder it is may tune: the daemon couldn't read what another one writes there.
+
+    That holds for root as well, who may write anywhere.
+
+    Raises:
+        TuningFailed: `user` is another; says what to type.
+    """
+    try:
+        owner = options.state.stat().st_uid
+    except FileNotFoundError:
+        return
+    if owner == user:
+        return
+    command = ("shoal-agent", "tune", options.model, "--state", str(options.state))
+    typed = shlex.join(("sudo", "-u", _user_name(owner), *command))
+    other = ", or with another --state" if options.release_folder else ""
+    raise TuningFailed(
+        f"state folder {options.state}: belongs to user {_user_name(owner)}, but this is run by {_user_name(user)}: "
+        f"type `{typed} …` with the same options{other}"
+    )
+
+
+def _user_name(user: int) -> str:
+    """As sudo takes it."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"#{user}"
+
+
+@contextlib.contextmanager
+def _alone(state: Path, *, tell: Tell) -> Iterator[None]:
+    """Wait until nobody else measures on this board for this state folder."""
+    folder = state / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("another tuning is under way; this one begins when it has ended")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _open(options: TuneOptions, *, files: Files) -> Material:
@@ -77,6 +163,56 @@ def _make_task(material: Material) -> GoldenTask:
         return GoldenTask(model, [b"".join(material.read(case.file)) for case in model.golden])
     except OperationError as error:
         raise TuningFailed(f"{material.what}: model {model.name}: {error}") from None
+
+
+def _prepare(material: Material, options: TuneOptions, *, configuration: Configuration, tell: Tell) -> Measuring:
+    meter = find_meter()
+    if options.objective == "energy" and not meter.name:
+        raise TuningFailed("objective energy: this board has no meter of energy or power that can be read")
+    task = _make_task(material)
+    engines = list(_probe(material, configuration, tell=tell))
+    conditions = _conditions(options, material, task, engines=engines, configuration=configuration)
+    return Measuring(
+        material=material,
+        options=options,
+        configuration=configuration,
+        conditions=conditions,
+        task=task,
+        meter=meter,
+        tell=tell,
+    )
+
+
+def _find_earlier(measuring: Measuring, *, files: Files) -> Outcome | None:
+    verdict = measuring.find_earlier(files)
+    return None if verdict is None else Outcome(verdict=verdict, is_earlier=True, is_confirmed=False)
+
+
+def _check_known(measuring: Measuring, *, files: Files, known: Sequence[KnownChoice]) -> Outcome | None:
+    """The outcome of the short check; None where nothing is known, or what is known isn't good here."""
+    trial = plan_trial(
+        known,
+        measuring.material,
+        candidates=measuring.conditions.candidates,
+        threads=measuring.conditions.processors,
+        objective=measuring.options.objective,
+    )
+    if trial is None:
+        return None
+    check = measuring.only(trial.candidates, budget_s=CHECK_S)
+    earlier = _find_earlier(check, files=files)
+    if earlier is not None:
+        return replace(earlier, is_confirmed=True)
+    try:
+        verdict = check.search()
+    except TuningFailed as error:
+        measuring.tell(str(error))
+        return None
+    choice = confirm(trial, verdict.measured, objective=measuring.options.objective)
+    measuring.tell(choice.why if choice.candidate else f"not confirmed: {choice.why}")
+    if choice.candidate is None:
+        return None
+    return Outcome(verdict=msgspec.structs.replace(verdict, choice=choice), is_earlier=False, is_confirmed=True)
 
 
 def _probe(material: Material, configuration: Configuration, *, tell: Tell) -> Iterator[UsableEngine]:
@@ -119,8 +255,8 @@ def _conditions(
         raise TuningFailed(f"{material.what}: has variants for {formats}; engines that work here: {has or 'none'}")
     digests = [material.digests[case.file] for case in model.golden]
     return Conditions(
-        model_sha256=hashlib.sha256(encode(model) + "".join(digests).encode()).hexdigest(),
-        variants={variant.name: material.files_of(variant.name) for variant in model.variants},
+        model_sha256=describe_model(model, digests),
+        variants={one.name: material.files_of(one.name) for one in model.variants if not material.lacks(one.name)},
         engines={f"{engine.engine}.{engine.model_format}": engine.version for engine in engines},
         processor=read_processor(),
         processors=processors,
@@ -131,85 +267,3 @@ def _conditions(
         limits=options.limits,
         candidates=candidates,
     )
-
-
-def _measure(
-    options: TuneOptions,
-    material: Material,
-    task: GoldenTask,
-    *,
-    conditions: Conditions,
-    configuration: Configuration,
-    meter: Meter,
-    tell: Tell,
-) -> Verdict:
-    began = time.monotonic()
-    absent = [
-        Refused(candidate=one, reason=f"not on this board: {', '.join(material.lacks(one.variant))}")
-        for one in conditions.candidates
-        if material.lacks(one.variant)
-    ]
-    here = [one for one in conditions.candidates if not material.lacks(one.variant)]
-    with _loaded_files(material, here) as variants:
-        bench = Bench(
-            variants,
-            task=task,
-            interpreters=configuration.interpreters,
-            own=sys.executable,
-            deadline_s=configuration.slots.get(material.model.name, SlotSetting()).deadline_s,
-            meter=meter,
-        )
-        with contextlib.closing(bench):
-            goal = Goal(options.objective, options.limits, options.budget_s)
-            found = search(here, bench, goal=goal, tell=tell)
-    refused = (*found.refused, *absent)
-    if not found.measured:
-        raise TuningFailed(f"{material.what}: no candidate answers right: {_list(refused)}")
-    return Verdict(
-        model=material.model.name,
-        at=time.time(),
-        conditions=conditions,
-        budget_s=options.budget_s,
-        took_s=time.monotonic() - began,
-        is_settled=found.is_settled,
-        meter=meter.name,
-        measured=found.measured,
-        refused=refused,
-        pareto=tuple(one.candidate for one in pareto_set(found.measured)),
-        choice=_choose(found, options),
-    )
-
-
-def _choose(found: Found, options: TuneOptions) -> Choice:
-    """Among the finalists; where none of them meets the limits, among all."""
-    finalists: list[Measured] = [one for one in found.measured if one.is_finalist]
-    choice = choose(finalists or found.measured, objective=options.objective, limits=options.limits)
-    if choice.candidate is None:
-        choice = choose(found.measured, objective=options.objective, limits=options.limits)
-    return choice
-
-
-@contextlib.contextmanager
-def _loaded_files(material: Material, candidates: Sequence[Candidate]) -> Iterator[dict[str, LoadedFiles]]:
-    """The files of the candidates' variants in memory, for as long as the block lasts."""
-    wanted = {one.variant for one in candidates}
-    with contextlib.ExitStack() as opened:
-        variants = {}
-        for variant in material.model.variants:
-            if variant.name not in wanted:
-                continue
-            fds = []
-            for name in variant.files:
-                fds.append(seal_chunks(material.read(name)))
-                opened.callback(os.close, fds[-1])
-            variants[variant.name] = LoadedFiles(
-                model_format=variant.format,
-                fds=tuple(fds),
-                size_bytes=tuple(material.sizes[name] for name in variant.files),
-                measured_bytes=variant.memory_bytes,
-            )
-        yield variants
-
-
-def _list(refused: Sequence[Refused]) -> str:
-    return "; ".join(f"{one.candidate}: {one.reason}" for one in refused[:6]) or "none could be tried"

@@ -2,6 +2,12 @@
 
 Four figures count: p50 latency, sustained rate, peak memory, energy for an answer. All are turned so that less is
 better. Two figures within TIE of each other are equal: no reader of the clock can tell them apart for long.
+
+What else a board does makes a candidate slower and never faster, and does so in bursts. So of a candidate's rounds the
+better half speaks for it (`typical`): half is no luck, and on a busy board it repeats better than a median does.
+Rounds are compared as they are, not with what the others did in them: all had the same rounds, so that a board which
+gets warmer slows down the better halves of all alike, while one burst in the turn of somebody else would count as
+merit.
 """
 
 import math
@@ -12,10 +18,13 @@ from shoal_wire.tuning import Candidate, Objective
 
 from shoal_agent.tuned import Choice, Limits, Measured
 
-TIE = 0.02
+TIE = 0.01
 MARGIN = 0.20
-"""Who is that near to the leader isn't dropped by halving: a few rounds can't tell them apart."""
-CHANCE = 0.02
+"""Who is that near to the leader after MARGIN_ROUNDS isn't dropped by halving: so few rounds can't tell them apart."""
+MARGIN_ROUNDS = 9
+WORTH = 0.02
+"""Nobody who may be better than the leader by less is worth more time."""
+CHANCE = 0.005
 """Of taking a leader for settled who isn't, at each look and for each other candidate."""
 
 COST: Mapping[Objective, Callable[[Measured], float]] = {
@@ -73,54 +82,82 @@ def choose(measured: Sequence[Measured], *, objective: Objective, limits: Limits
     )
 
 
-def pair(scores: Mapping[Candidate, Sequence[float]]) -> dict[Candidate, list[float]]:
-    """Scores of candidates that had the same rounds, each divided by the geometric mean of its round.
+def typical(values: Sequence[float]) -> float:
+    """Mean of the better half; of an odd number the one in the middle belongs to it."""
+    return statistics.fmean(sorted(values)[: (len(values) + 1) // 2])
 
-    What made a whole round slow, a busy or a warm board, falls out. Rounds with a score of 0 stay as they are.
+
+def level_out(values: Mapping[Candidate, Sequence[float]], *, leader: Candidate) -> dict[Candidate, float]:
+    """The typical value of each candidate, so that all can be compared though some were dropped early.
+
+    Those had the first of the leader's rounds: their typical value is multiplied by what became of the leader's since.
     """
-    rounds = list(zip(*scores.values(), strict=True))
-    means = [statistics.geometric_mean(map(abs, values)) if all(values) else 1.0 for values in rounds]
+    whole = typical(values[leader])
     return {
-        candidate: [value / mean for value, mean in zip(values, means, strict=True)]
-        for candidate, values in scores.items()
+        candidate: typical(own) * (whole / (typical(values[leader][: len(own)]) or 1.0))
+        for candidate, own in values.items()
     }
 
 
 def rank(scores: Mapping[Candidate, Sequence[float]]) -> list[Candidate]:
-    """Candidates by the median of their rounds' scores, the least first."""
-    return sorted(scores, key=lambda candidate: statistics.median(scores[candidate]))
+    """Candidates by the typical score of their rounds, the least first."""
+    return sorted(scores, key=lambda candidate: typical(scores[candidate]))
 
 
 def halve(scores: Mapping[Candidate, Sequence[float]]) -> list[Candidate]:
-    """Who goes on: the better half, two at least, and whoever is within MARGIN of the leader."""
+    """Who goes on: the better half, two at least, and whoever was near to the leader in its best rounds.
+
+    How near is for the number of rounds to say: the error of a mean shrinks with its root.
+    """
     ranking = rank(scores)
-    medians = {candidate: statistics.median(values) for candidate, values in scores.items()}
-    best = medians[ranking[0]]
+    best = typical(scores[ranking[0]])
+    margin = MARGIN * math.sqrt(MARGIN_ROUNDS / len(scores[ranking[0]]))
     kept = max(2, (len(ranking) + 1) // 2)
     return [
         candidate
         for place, candidate in enumerate(ranking)
-        if place < kept or medians[candidate] <= best + abs(best) * MARGIN
+        if place < kept or _at_its_best(scores[candidate]) <= best + abs(best) * margin
     ]
 
 
 def is_settled(scores: Mapping[Candidate, Sequence[float]]) -> bool:
     """Whether more rounds would hardly change who leads.
 
-    For each other candidate a sign test says that it isn't better than the leader by more than TIE: it was so in no
-    more rounds than chance would give with probability CHANCE, were it so in half of them. Six rounds without one
-    suffice.
+    For each other candidate a sign test says that it isn't better than the leader by more than WORTH: it was so in no
+    more rounds than chance would give with probability CHANCE, were it so in half of them. Eight rounds without one
+    suffice. And who led in one half of the time was as good as any in the other half: what a board does besides goes
+    on for longer than a round.
     """
     leader = rank(scores)[0]
-    return all(
+    return _repeats(scores) and all(
         _is_no_better(values, leader=scores[leader]) for candidate, values in scores.items() if candidate != leader
     )
 
 
+def _at_its_best(values: Sequence[float]) -> float:
+    """Mean of the best quarter, at least of one."""
+    return statistics.fmean(sorted(values)[: (len(values) + 3) // 4])
+
+
 def _is_no_better(values: Sequence[float], *, leader: Sequence[float]) -> bool:
-    better = sum(one < best - abs(best) * TIE for one, best in zip(values, leader, strict=True))
+    better = sum(one < best - abs(best) * WORTH for one, best in zip(values, leader, strict=True))
     ways = sum(math.comb(len(values), count) for count in range(better + 1))
     return bool(ways / 2 ** len(values) <= CHANCE)
+
+
+def _repeats(scores: Mapping[Candidate, Sequence[float]]) -> bool:
+    rounds = len(next(iter(scores.values())))
+    if rounds < 2:
+        return len(scores) == 1
+    halves = [{one: values[part] for one, values in scores.items()} for part in _halves(rounds)]
+    leaders = [rank(half)[0] for half in halves]
+    bests = [typical(half[leader]) for half, leader in zip(halves, leaders, strict=True)]
+    others = [typical(half[leader]) for half, leader in zip(halves, reversed(leaders), strict=True)]
+    return all(other <= best + abs(best) * WORTH for other, best in zip(others, bests, strict=True))
+
+
+def _halves(rounds: int) -> tuple[slice, slice]:
+    return slice(0, rounds // 2), slice(rounds // 2, rounds)
 
 
 def _why(

@@ -17,7 +17,7 @@ from shoal_wire.tuning import Candidate, Objective
 from shoal_agent.tuned import Limits, Measured, Refused
 from shoal_agent.tuning.bench import CandidateFailed, Turn
 from shoal_agent.tuning.grid import spread
-from shoal_agent.tuning.rules import halve, is_settled, pair, rank
+from shoal_agent.tuning.rules import halve, is_settled, level_out, rank
 
 ROUNDS_A_RUNG = 3
 LOAD_SHARE = 0.6
@@ -25,8 +25,10 @@ LOAD_SHARE = 0.6
 NEED_RATE: tuple[Objective, ...] = ("throughput", "energy")
 """Objectives for which every turn measures the sustained rate; else the first round of each rung does."""
 MAX_REASON = 4000
-TURN_S = (0.1, 0.5)
-"""Least and longest time of a turn."""
+TURN_S = (0.08, 0.25)
+"""Least and longest time of a turn. Many short ones tell more than few long ones: a burst of other work spoils one."""
+CALM = 0.25
+"""The part of a turn's latencies that the board's other work disturbed least; the longest of it is the turn's."""
 ROUNDS_PLANNED = 12
 """For every candidate, when the length of a turn is planned; halving leaves more of them to the better ones."""
 
@@ -73,6 +75,8 @@ class _Seen:
     latencies_ms: list[float] = field(default_factory=list)
     medians_ms: list[float] = field(default_factory=list)
     """Of the latencies of each round."""
+    calm_ms: list[float] = field(default_factory=list)
+    """See `_calm_ms`, of each round."""
     rates: list[float] = field(default_factory=list)
     joules: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -110,7 +114,7 @@ class _Search:
             for number in range(ROUNDS_A_RUNG):
                 alive = self._round(alive, seconds=turn_s, is_first=number == 0)
             alive = self._keep(alive)
-            settled = bool(alive) and is_settled(self._paired(alive))
+            settled = bool(alive) and is_settled(self._scores(alive))
             if self._clock() >= self._ends_at:
                 break
         return self._result(alive, settled=settled)
@@ -170,6 +174,7 @@ class _Search:
         seen = self._seen[candidate]
         seen.latencies_ms += turn.latencies_ms
         seen.medians_ms.append(statistics.median(turn.latencies_ms))
+        seen.calm_ms.append(_calm_ms(turn))
         if turn.answers_per_s is not None:
             seen.rates.append(turn.answers_per_s)
         if turn.joules is not None:
@@ -181,7 +186,7 @@ class _Search:
     def _keep(self, alive: Sequence[Candidate]) -> list[Candidate]:
         """Those for the next rung: of those who may meet the limits, or of all if nobody can, the better half."""
         hopeful = [one for one in alive if not self._is_hopeless(one)] or list(alive)
-        kept = halve(self._paired(hopeful)) if hopeful else []
+        kept = halve(self._scores(hopeful)) if hopeful else []
         for candidate in alive:
             if candidate not in kept:
                 self._timed.drop(candidate)
@@ -190,9 +195,9 @@ class _Search:
             self._tell(f"after {rounds} rounds {len(kept)} of {len(alive)} go on, {kept[0]} leads")
         return kept
 
-    def _paired(self, alive: Sequence[Candidate]) -> dict[Candidate, list[float]]:
+    def _scores(self, alive: Sequence[Candidate]) -> dict[Candidate, list[float]]:
         """Everybody who is left had the same rounds."""
-        return pair({one: self._seen[one].scores for one in alive})
+        return {one: self._seen[one].scores for one in alive}
 
     def _is_hopeless(self, candidate: Candidate) -> bool:
         """Peaks only grow, and a p95 isn't below its p50."""
@@ -211,11 +216,14 @@ class _Search:
         self._refuse(candidate, reason)
 
     def _result(self, finalists: Sequence[Candidate], *, settled: bool) -> Found:
-        leaders = rank(self._paired(finalists))
+        leaders = rank(self._scores(finalists))
         others = {one: seen.scores for one, seen in self._seen.items() if seen.scores and one not in finalists}
         places = [*leaders, *rank(others)]
+        figures = _figures({one: self._seen[one] for one in places})
         return Found(
-            measured=tuple(_summarise(one, self._seen[one], is_finalist=one in finalists) for one in places),
+            measured=tuple(
+                _summarise(one, self._seen[one], figures=figures[one], is_finalist=one in finalists) for one in places
+            ),
             refused=tuple(self._refused),
             is_settled=settled,
         )
@@ -224,7 +232,7 @@ class _Search:
 def _score(turn: Turn, *, objective: Objective, peak_bytes: int) -> float:
     """What the objective says of one turn; less is better. See `rules.COST`."""
     scores: Mapping[Objective, float | None] = {
-        "latency": statistics.median(turn.latencies_ms),
+        "latency": _calm_ms(turn),
         "throughput": None if turn.answers_per_s is None else -turn.answers_per_s,
         "memory": float(peak_bytes),
         "energy": turn.joules,
@@ -233,15 +241,39 @@ def _score(turn: Turn, *, objective: Objective, peak_bytes: int) -> float:
     return float("inf") if score is None else score
 
 
-def _summarise(candidate: Candidate, seen: _Seen, *, is_finalist: bool) -> Measured:
+def _calm_ms(turn: Turn) -> float:
+    """The quartile of a turn's latencies. It is a little steadier than their median where other work goes on."""
+    ordered = sorted(turn.latencies_ms)
+    return ordered[int(CALM * (len(ordered) - 1))]
+
+
+class _Figures(NamedTuple):
+    """Of a candidate, as all of them would be at one time."""
+
+    p50_ms: float
+    answers_per_s: float
+
+
+def _figures(seen: Mapping[Candidate, _Seen]) -> dict[Candidate, _Figures]:
+    """How candidates compare is told by their calm latencies; how long an answer takes by the first one's medians."""
+    if not seen:
+        return {}
+    leader = next(iter(seen))
+    calm_ms = level_out({one: its.calm_ms for one, its in seen.items()}, leader=leader)
+    rates = level_out({one: [-rate for rate in its.rates] for one, its in seen.items()}, leader=leader)
+    stretch = max(1.0, statistics.median(seen[leader].medians_ms) / calm_ms[leader])
+    return {one: _Figures(calm_ms[one] * stretch, -rates[one]) for one in seen}
+
+
+def _summarise(candidate: Candidate, seen: _Seen, *, figures: _Figures, is_finalist: bool) -> Measured:
     ordered = sorted(seen.latencies_ms)
     return Measured(
         candidate=candidate,
         rounds=len(seen.scores),
         is_finalist=is_finalist,
-        p50_ms=statistics.median(seen.medians_ms),
-        p95_ms=ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
-        answers_per_s=statistics.median(seen.rates),
+        p50_ms=figures.p50_ms,
+        p95_ms=max(figures.p50_ms, ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]),
+        answers_per_s=figures.answers_per_s,
         peak_bytes=seen.peak_bytes,
         load_ms=seen.load_ms,
         joules=statistics.median(seen.joules) if seen.joules else None,

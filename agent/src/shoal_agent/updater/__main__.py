@@ -1,8 +1,8 @@
 """How is the updater started?
 
-`python -m shoal_agent.updater --fd N --state DIR [--refresh] [--formats onnx …]` by the daemon, which is at the other
-end of the socket N. Exit codes: 0 the journal is terminal or there is nothing to do; 75 try later; 1 anything else,
-after which the daemon starts it again and the journal's count of starts ends what doesn't end by itself.
+`python -m shoal_agent.updater --fd N --state DIR [--refresh] [--all-variants] [--formats onnx …]` by the daemon, which
+is at the other end of the socket N. Exit codes: 0 the journal is terminal or there is nothing to do; 75 try later; 1
+anything else, after which the daemon starts it again and the journal's count of starts ends what doesn't end by itself.
 """
 
 import argparse
@@ -16,7 +16,9 @@ from pathlib import Path
 from shoal_worker.channel import Channel, ChannelError
 from shoal_worker.process import die_with_parent, disable_core_dumps
 
+from shoal_agent.errors import StateDamaged
 from shoal_agent.files import DiskFiles, Files
+from shoal_agent.tuned import ServingChoices, load_choices
 from shoal_agent.updater.errors import BrokenInstallation, TryLater
 from shoal_agent.updater.fetch import Patience
 from shoal_agent.updater.planning import Board
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str], *, files: Files) -> int:
             options.state,
             files=files,
             channel=channel,
-            board=read_board(options.formats),
+            board=read_board(options, files=files),
             patience=Patience(),
         )
         (refresh if options.refresh else run)(tools)
@@ -54,14 +56,25 @@ def main(arguments: Sequence[str], *, files: Files) -> int:
     return DONE
 
 
-def read_board(formats: Sequence[str]) -> Board:
+def read_board(options: argparse.Namespace, *, files: Files) -> Board:
     """What this board has."""
     return Board(
-        formats=tuple(formats),
+        formats=tuple(options.formats),
         architecture=platform.machine(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         agent_version=importlib.metadata.version("shoal-agent"),
+        choices=_read_choices(options.state, files=files),
+        all_variants=options.all_variants,
     )
+
+
+def _read_choices(state: Path, *, files: Files) -> ServingChoices:
+    """What tuning chose; nothing where that can't be read, since an update doesn't depend on it."""
+    try:
+        return load_choices(files, state)
+    except (StateDamaged, OSError) as error:
+        print(f"updater: {error}; goes on as if nothing had been tuned", file=sys.stderr)
+        return ServingChoices()
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -70,6 +83,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--state", type=Path, required=True, help="the agent's state folder")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="process to end with")
     parser.add_argument("--refresh", action="store_true", help="only renew metadata and assignment keys")
+    parser.add_argument("--all-variants", action="store_true", help="fetch what tuning can choose from as well")
     parser.add_argument("--formats", nargs="*", default=[], help="formats of models that an engine here runs")
     return parser.parse_args(arguments)
 

@@ -1,7 +1,7 @@
 """Why does an update not go on, and what does the updater do about it?
 
 UpdateError
-├── TryLater             network or fleet is away, or its metadata can't be trusted now: end, be started again later
+├── TryLater             network, fleet, trust or memory is wanting now: end, be started again later
 ├── Refused              this release isn't for this board: it stays as it is, or goes back to the previous release
 ├── Superseded           a newer desired document came before anything was switched
 ├── UnreadableJournal    neither good nor bad: the journal is kept aside and so is what serves

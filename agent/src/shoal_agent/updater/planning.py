@@ -1,7 +1,12 @@
-"""Which release does a board go to, in which variant, and with which files? Rules only."""
+"""Which release does a board go to, in which variant, and with which files? Rules only.
 
+What tuning chose on this board goes first, then what the fleet knows of boards of its kind, then the publisher's order.
+A choice is a wish: where it doesn't fit, the publisher's order decides as if there were none.
+"""
+
+import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal_wire.manifest import Manifest, Model, SealedFile, Variant
@@ -9,6 +14,7 @@ from shoal_wire.messages import Assignment
 
 from shoal_agent.engine_table import ELSEWHERE
 from shoal_agent.slots import HeldRelease, Journal
+from shoal_agent.tuned import ServingChoices, variant_with
 from shoal_agent.updater.chunks import chunk_ranges
 from shoal_agent.updater.errors import Refused
 
@@ -25,6 +31,10 @@ class Board(NamedTuple):
     """As `uname -m` prints it."""
     memory_bytes: int
     agent_version: str
+    choices: ServingChoices = ServingChoices()
+    """What was chosen by tuning on this board."""
+    all_variants: bool = False
+    """Also fetch the other variants of models for which no choice is known, so that tuning can try them."""
 
 
 class Plan(NamedTuple):
@@ -33,6 +43,9 @@ class Plan(NamedTuple):
     variant: str
     """Name of the variant chosen; of several models, theirs in the manifest's order, with commas between."""
     files: tuple[SealedFile, ...]
+    """All that is to be fetched, each digest once; those that the release can do without come last."""
+    spare: tuple[str, ...] = ()
+    """Digests of those of `files` that the release can do without: of other variants, for tuning to try."""
 
 
 def raise_floors(floors: Mapping[str, int], manifest: Manifest) -> dict[str, int]:
@@ -41,8 +54,10 @@ def raise_floors(floors: Mapping[str, int], manifest: Manifest) -> dict[str, int
     return {**floors, **raised}
 
 
-def plan_release(manifest: Manifest, assignment: Assignment, *, floors: Mapping[str, int], board: Board) -> Plan:
-    """Variant and files of a release for this board.
+def plan_release(
+    manifest: Manifest, assignment: Assignment, *, floors: Mapping[str, int], board: Board
+) -> tuple[Plan, ...]:
+    """Ways to have a release on this board, the best first. The others are for a disk without room for that one.
 
     Raises:
         Refused: the manifest is of another release, below a floor, for other boards or newer agents, or contradicts
@@ -53,14 +68,24 @@ def plan_release(manifest: Manifest, assignment: Assignment, *, floors: Mapping[
         raise Refused(f"{what}: its manifest is of {manifest.name} {manifest.version}")
     for model in manifest.models:
         _check_model(model, manifest.version, floors=floors, board=board, what=what)
-    variant = ",".join(_choose_variant(model, board, what=what).name for model in manifest.models)
-    files = needed_files(manifest, variant)
     granted = {grant.ciphertext_sha256 for grant in assignment.grants}
-    for file in files:
-        chunk_ranges(file)
-        if file.ciphertext_sha256 not in granted:
-            raise Refused(f"{what}: no grant for its file {file.name}")
-    return Plan(variant, files)
+    ordinary, best, others = [], [], []
+    for model in manifest.models:
+        fitting = _fitting_variants(model, board, what=what)
+        whole = [variant for variant in fitting if _is_whole(manifest, variant, granted)]
+        chosen = _chosen_variant(manifest, model, whole, assignment=assignment, choices=board.choices)
+        ordinary.append(fitting[0].name)
+        best.append(chosen.name if chosen else fitting[0].name)
+        others += whole if board.all_variants and chosen is None else []
+    plan = _plan(manifest, best, granted=granted, what=what)
+    spare = {file.ciphertext_sha256: file for variant in others for file in _files(manifest, variant)}
+    for file in plan.files:
+        spare.pop(file.ciphertext_sha256, None)
+    plans = [Plan(plan.variant, (*plan.files, *spare.values()), tuple(spare)), plan] if spare else [plan]
+    if ordinary != best:
+        with contextlib.suppress(Refused):
+            plans.append(_plan(manifest, ordinary, granted=granted, what=what))
+    return tuple(plans)
 
 
 def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
@@ -84,6 +109,30 @@ def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
     return tuple({file.ciphertext_sha256: file for file in map(manifest.file, names)}.values())
 
 
+def planned_files(manifest: Manifest, journal: Journal) -> tuple[SealedFile, ...]:
+    """Sealed files that an update fetches; those that its release can do without come last.
+
+    Raises as `needed_files`.
+    """
+    needed = {file.ciphertext_sha256: file for file in needed_files(manifest, journal.variant)}
+    spare = {file.ciphertext_sha256: file for file in manifest.files if file.ciphertext_sha256 in journal.spare}
+    return tuple({**needed, **spare}.values())
+
+
+def held_files(manifest: Manifest, held: HeldRelease) -> tuple[SealedFile, ...]:
+    """Sealed files of a release that a slot holds: those that it needs, and those of other variants that it can open.
+
+    Raises as `needed_files`.
+    """
+    granted = {grant.ciphertext_sha256 for grant in held.grants}
+    files = {file.ciphertext_sha256: file for file in needed_files(manifest, held.variant)}
+    for model in manifest.models:
+        for variant in model.variants:
+            if all(file.ciphertext_sha256 in granted for file in _files(manifest, variant)):
+                files |= {file.ciphertext_sha256: file for file in _files(manifest, variant)}
+    return tuple(files.values())
+
+
 def check_space(missing: Iterable[tuple[SealedFile, int]], *, free_bytes: int, what: str) -> None:
     """Refuse what doesn't fit before anything is fetched. Beside each file: its bytes that are here already.
 
@@ -98,14 +147,15 @@ def check_space(missing: Iterable[tuple[SealedFile, int]], *, free_bytes: int, w
 
 
 def hold(journal: Journal, manifest: Manifest) -> HeldRelease:
-    """What a slot keeps of the release that an update leads to: only grants of files that the board needs."""
-    digests = {file.ciphertext_sha256 for file in needed_files(manifest, journal.variant)}
+    """What a slot keeps of the release that an update leads to: only grants of files that the board has."""
+    digests = {file.ciphertext_sha256 for file in planned_files(manifest, journal)}
     return HeldRelease(
         reference=journal.target,
         epoch=journal.epoch,
         generation=journal.generation,
         variant=journal.variant,
         grants=tuple(grant for grant in journal.assignment.grants if grant.ciphertext_sha256 in digests),
+        known=journal.assignment.known,
     )
 
 
@@ -122,16 +172,55 @@ def _check_model(model: Model, version: int, *, floors: Mapping[str, int], board
         raise Refused(f"{what}: needs {needs.memory_bytes} bytes of memory, this board has {board.memory_bytes}")
 
 
-def _choose_variant(model: Model, board: Board, *, what: str) -> Variant:
-    """The first in the publisher's order that an engine of this board runs."""
-    for variant in model.variants:
-        if variant.format in board.formats and variant.memory_bytes <= board.memory_bytes:
-            return variant
+def _fitting_variants(model: Model, board: Board, *, what: str) -> list[Variant]:
+    """Those that an engine of this board runs and that fit into its memory, in the publisher's order; at least one."""
+    fitting = [
+        variant
+        for variant in model.variants
+        if variant.format in board.formats and variant.memory_bytes <= board.memory_bytes
+    ]
+    if fitting:
+        return fitting
     formats = sorted({variant.format for variant in model.variants})
     found = ", ".join(formats)
     has = ", ".join(board.formats) or "none"
     elsewhere = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
     raise Refused(f"{what}: model {model.name} comes as {found}; engines of this board take {has}{elsewhere}")
+
+
+def _chosen_variant(
+    manifest: Manifest, model: Model, among: Sequence[Variant], *, assignment: Assignment, choices: ServingChoices
+) -> Variant | None:
+    """The variant with the files that were found to serve best, here or else on boards of this kind."""
+    own = choices.models.get(model.name)
+    found = [own.files] if own else []
+    found += [known.files for known in assignment.known if known.model == model.name]
+    variants = (variant_with(files, manifest=manifest, among=among) for files in found)
+    return next((variant for variant in variants if variant is not None), None)
+
+
+def _plan(manifest: Manifest, variants: Sequence[str], *, granted: Collection[str], what: str) -> Plan:
+    variant = ",".join(variants)
+    files = needed_files(manifest, variant)
+    for file in files:
+        chunk_ranges(file)
+        if file.ciphertext_sha256 not in granted:
+            raise Refused(f"{what}: no grant for its file {file.name}")
+    return Plan(variant, files)
+
+
+def _is_whole(manifest: Manifest, variant: Variant, granted: Collection[str]) -> bool:
+    """Whether nothing speaks against fetching its files."""
+    try:
+        for file in _files(manifest, variant):
+            chunk_ranges(file)
+    except Refused:
+        return False
+    return all(file.ciphertext_sha256 in granted for file in _files(manifest, variant))
+
+
+def _files(manifest: Manifest, variant: Variant) -> list[SealedFile]:
+    return [manifest.file(name) for name in variant.files]
 
 
 def _version(text: str, what: str) -> tuple[int, ...]:

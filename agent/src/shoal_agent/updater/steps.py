@@ -5,16 +5,16 @@ FAILED, Superseded, or TryLater. Each may run twice: it looks at what is there b
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
-from shoal_wire.manifest import Manifest, parse_manifest
+from shoal_wire.manifest import Manifest, SealedFile, parse_manifest
 from shoal_wire.update import UpdateState
 
 from shoal_agent.slots import Journal, Slot, stored
-from shoal_agent.updater import planning, probation, slot_changes
+from shoal_agent.updater import planning, probation, slot_changes, spares
 from shoal_agent.updater.collect import collect
-from shoal_agent.updater.errors import Refused, Superseded, UpdateError
+from shoal_agent.updater.errors import Refused, Superseded, TryLater, UpdateError
 from shoal_agent.updater.fetch import Watch, fetch_file
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.verify import find_damage
@@ -43,31 +43,31 @@ def plan(journal: Journal, tools: Tools) -> Journal:
     manifest = parse_manifest(raw)
     floors = planning.raise_floors(records.floors(), manifest)
     records.write_floors(floors)
-    chosen = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
-    collect(records, planned=chosen.files, manifest_sha256=assignment.manifest_sha256)
-    sizes = [
-        (
-            file,
-            records.files.size(stored(records.state, file.ciphertext_sha256))
-            or records.files.size(records.part(file.ciphertext_sha256)),
-        )
-        for file in chosen.files
-    ]
-    planning.check_space(sizes, free_bytes=records.files.free_bytes(records.state), what=what)
+    plans = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
+    chosen = _first_with_room(plans, assignment.manifest_sha256, tools, what=what)
     records.files.write(stored(records.state, assignment.manifest_sha256), raw)
-    return replace(journal, variant=chosen.variant)
+    return replace(journal, variant=chosen.variant, spare=chosen.spare)
 
 
 def fetch(journal: Journal, tools: Tools) -> Journal:
-    """Put the files that the board lacks into the store. One that lies there damaged is fetched again."""
+    """Put the files that the board lacks into the store. One that lies there damaged is fetched again.
+
+    What the release needs comes first; nothing that happens to the others holds it up.
+    """
     records = tools.records
     progress = _FetchProgress(journal, tools)
     watch = Watch(pulse=tools.daemon.listen, pause=tools.daemon.listen, fetched=progress.add)
+    files = planning.planned_files(_manifest(journal, tools), journal)
     try:
-        for file in planning.needed_files(_manifest(journal, tools), journal.variant):
+        for file in files:
             path = stored(records.state, file.ciphertext_sha256)
-            if find_damage(file, path, files=records.files, pulse=watch.pulse) is not None:
-                fetch_file(file, source=tools.http, records=records, watch=watch, patience=tools.patience)
+            if file.ciphertext_sha256 in journal.spare:
+                continue
+            if find_damage(file, path, files=records.files, pulse=watch.pulse) is None:
+                continue
+            fetch_file(file, source=tools.http, records=records, watch=watch, patience=tools.patience)
+        spare = [file for file in files if file.ciphertext_sha256 in journal.spare]
+        progress.journal = _fetch_spares(spare, progress.journal, tools, watch=watch)
     except UpdateError:
         progress.save()
         raise
@@ -76,13 +76,22 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
 
 def verify(journal: Journal, tools: Tools) -> Journal:
     """Read every file of the release back from the disk."""
-    records = tools.records
-    for file in planning.needed_files(_manifest(journal, tools), journal.variant):
+    records, left_out = tools.records, {}
+    for file in planning.planned_files(_manifest(journal, tools), journal):
         path = stored(records.state, file.ciphertext_sha256)
-        damage = find_damage(file, path, files=records.files, pulse=tools.daemon.listen)
+        is_spare = file.ciphertext_sha256 in journal.spare
+        try:
+            damage = find_damage(file, path, files=records.files, pulse=tools.daemon.listen)
+        except OSError as error:
+            if not is_spare:
+                raise
+            damage = str(error)
         if damage is not None:
-            raise Refused(f"the disk gives back other bytes than were written: {damage}")
-    return journal
+            reason = f"the disk gives back other bytes than were written: {damage}"
+            if not is_spare:
+                raise Refused(reason)
+            left_out[file.ciphertext_sha256] = reason
+    return _do_without(left_out, journal, tools)
 
 
 def check(journal: Journal, tools: Tools) -> Journal:
@@ -99,6 +108,8 @@ def check(journal: Journal, tools: Tools) -> Journal:
     held = planning.hold(journal, _manifest(journal, tools))
     for _ in range(CHECKS):
         reply = tools.daemon.ask_check(held)
+        if reply.is_short:
+            raise TryLater(f"golden cases couldn't be run yet: {reply.reason}")
         if not reply.unavailable:
             break
         tools.daemon.listen(CHECK_PAUSE_S)
@@ -200,6 +211,54 @@ class _FetchProgress:
         """Write it down now."""
         self._tools.save(self.journal)
         self._written_at = self._tools.monotonic()
+
+
+def _first_with_room(plans: Sequence[planning.Plan], manifest_sha256: str, tools: Tools, *, what: str) -> planning.Plan:
+    """The best plan that the disk has room for. What no plan and no slot needs is removed before that is asked.
+
+    Raises:
+        Refused: it has none for any.
+    """
+    records = tools.records
+    for place, plan in enumerate(plans, start=1):
+        collect(records, planned=plan.files, manifest_sha256=manifest_sha256)
+        sizes = [
+            (
+                file,
+                records.files.size(stored(records.state, file.ciphertext_sha256))
+                or records.files.size(records.part(file.ciphertext_sha256)),
+            )
+            for file in plan.files
+        ]
+        try:
+            planning.check_space(sizes, free_bytes=records.files.free_bytes(records.state), what=what)
+            return plan
+        except Refused:
+            if place == len(plans):
+                raise
+    raise AssertionError(f"{what}: there is no plan")
+
+
+def _fetch_spares(files: Sequence[SealedFile], journal: Journal, tools: Tools, *, watch: Watch) -> Journal:
+    if journal.attempts > spares.STARTS:
+        reason = f"{journal.attempts - 1} starts ended before all files had come"
+        return _do_without({file.ciphertext_sha256: reason for file in files}, journal, tools)
+    left_out = spares.fetch_spares(
+        files,
+        source=tools.http,
+        records=tools.records,
+        watch=watch,
+        patience=tools.patience,
+        monotonic=tools.monotonic,
+    )
+    return _do_without(left_out, journal, tools)
+
+
+def _do_without(left_out: Mapping[str, str], journal: Journal, tools: Tools) -> Journal:
+    """Give up files, by digest with the reason, that are only there for tuning to try."""
+    for reason in dict.fromkeys(left_out.values()):
+        tools.daemon.event("variant-left-out", reason)
+    return replace(journal, spare=tuple(digest for digest in journal.spare if digest not in left_out))
 
 
 def _serve_previous(slot: Slot, tools: Tools) -> str | None:

@@ -7,6 +7,7 @@ own, which names it in the entry-point group `shoal.engines` as `<engine>.<forma
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -156,10 +157,17 @@ def check_feeds(feeds: Mapping[str, Array], *, inputs: Sequence[TensorSpec]) -> 
         fits = len(array.shape) == len(spec.shape) and all(
             length is None or length == found for length, found in zip(spec.shape, array.shape)
         )
-        if array.dtype.name != spec.dtype or not fits:
+        if _type_name(array.dtype) != spec.dtype or not fits:
             shape = ", ".join("any" if length is None else str(length) for length in spec.shape)
             found = ", ".join(str(length) for length in array.shape)
-            raise BadTensor(f"input {name!r} is {spec.dtype} [{shape}], found {array.dtype.name} [{found}]")
+            raise BadTensor(f"input {name!r} is {spec.dtype} [{shape}], found {_type_name(array.dtype)} [{found}]")
+
+
+@functools.lru_cache(maxsize=64)
+def _type_name(dtype: Any) -> str:
+    """NumPy's name of a type, which takes longer to make than a small model takes to run."""
+    name: str = dtype.name
+    return name
 
 
 def check_precision(request: Load, *, known: Sequence[str]) -> None:

@@ -10,9 +10,11 @@ from shoal_agent.slots import HeldRelease, Journal, Slot, Slots
 from shoal_wire.encoding import encode
 from shoal_wire.grant import Grant
 from shoal_wire.messages import Assignment, ReleaseReference
+from shoal_wire.tuning import BoardKind
 from shoal_wire.update import UpdateState
 
 ORIGIN = Origin("d-test", "generic", "0.1.0", "a" * 32)
+KIND = BoardKind(architecture="aarch64", processor="aarch64 0xd0b", processors=4)
 
 
 def make_reference(version: int) -> ReleaseReference:
@@ -40,12 +42,13 @@ def test_reports_slots_update_and_what_really_serves() -> None:
     slots = Slots(slots={"notes": Slot(current=make_held(2), previous=make_held(1), refused=((1, 3),))})
     serving = {"notes": Serving("notes", make_reference(1), "int8", "onnxruntime", "1.20", ("cpu",))}
     report = compose(
-        Running(slots, journal, serving),
+        Running(slots, journal, serving, KIND),
         origin=ORIGIN,
         state=ReportState(counter=9, epoch=1, generation=4),
         now=100.0,
     )
     (slot,) = report.slots
+    assert report.kind == KIND
     assert (slot.current, slot.previous, slot.serving) == (target, make_reference(1), make_reference(1))
     assert (slot.engine, slot.placement, slot.refused) == ("onnxruntime", ("cpu",), (3,))
     assert report.update is not None
@@ -59,7 +62,7 @@ def test_reports_slots_update_and_what_really_serves() -> None:
 
 def test_a_front_that_loads_serves_nothing() -> None:
     slots = Slots(slots={"notes": Slot(current=make_held(1))})
-    report = compose(Running(slots, None, {}), origin=ORIGIN, state=ReportState(counter=1), now=0.0)
+    report = compose(Running(slots, None, {}, KIND), origin=ORIGIN, state=ReportState(counter=1), now=0.0)
     assert report.slots[0].current == make_reference(1)
     assert report.slots[0].serving is None
     assert report.update is None

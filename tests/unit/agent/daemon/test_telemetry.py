@@ -14,13 +14,14 @@ REFERENCE = ReleaseReference("notes", 1, DIGEST)
 latencies = st.lists(st.just(0.0) | st.floats(0.01, 1e6), max_size=30)
 
 
-def make_health(values: list[float], *, errors: int = 0, deaths: int = 0) -> Health:
+def make_health(values: list[float], *, errors: int = 0, deaths: int = 0, load: int = 0) -> Health:
     sketch = Sketch()
     for value in values:
         sketch.add(value)
     return Health(
         slot="notes",
         manifest_sha256=DIGEST,
+        load=load,
         answers=len(values),
         errors=errors,
         deaths=deaths,
@@ -62,3 +63,10 @@ def test_a_front_that_started_anew_counts_from_nothing() -> None:
     assert counts.take([(REFERENCE, make_health([7.0]))], now=10.0)[0].answers == 1
     counts.start_anew()
     assert counts.take([(REFERENCE, make_health([7.0, 8.0, 9.0]))], now=15.0)[0].answers == 3
+
+
+def test_a_release_that_was_loaded_anew_counts_from_nothing() -> None:
+    counts = Counts(now=0.0)
+    counts.take([(REFERENCE, make_health([1.0, 2.0], load=1))], now=5.0)
+    (row,) = counts.take([(REFERENCE, make_health([1.0, 2.0, 3.0], load=2))], now=10.0)
+    assert (row.answers, row.latency_ms) == (3, make_health([1.0, 2.0, 3.0]).histogram)

@@ -1,12 +1,11 @@
 """Is a plan kept for exactly the board, engine and model that it was built for?"""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from shoal_agent.front.plans import PlanBuild, PlanKey, find_or_build, read_board_release
-from shoal_worker.errors import ModelRefused
+from shoal_agent.front.plans import PlanKey, find_or_build, read_board_release
+from shoal_worker.errors import ModelRefused, WorkerError
 
 from tests.plan_store import PlanStoreInMemory
 
@@ -18,11 +17,12 @@ KEY = PlanKey(
     device="Orin (nvgpu), sm_87",
     board_release="# R36 (release), REVISION: 4.3",
 )
-WAIT_S = 30.0
 
 
-def taken(plan: bytes) -> bool:
-    return plan != b"stale"
+def proven(plan: bytes) -> str:
+    if plan == b"stale":
+        raise ModelRefused("built for another GPU")
+    return f"proven: {plan.decode()}"
 
 
 def never() -> bytes:
@@ -35,15 +35,13 @@ def store() -> PlanStoreInMemory:
 
 
 def build(key: PlanKey, store: PlanStoreInMemory, plan: bytes = b"plan") -> None:
-    started = find_or_build(key, store=store, build=lambda: plan, takes=taken)
-    assert isinstance(started, PlanBuild)
-    assert started.wait(WAIT_S)
-    assert started.outcome == plan
+    found = find_or_build(key, store=store, build=lambda: plan, prove=proven)
+    assert found == (plan, f"proven: {plan.decode()}")
 
 
-def test_a_plan_is_built_once_and_found_afterwards(store: PlanStoreInMemory) -> None:
+def test_a_plan_is_built_once_and_proven_each_time(store: PlanStoreInMemory) -> None:
     build(KEY, store)
-    assert find_or_build(KEY, store=store, build=never, takes=taken) == b"plan"
+    assert find_or_build(KEY, store=store, build=never, prove=proven) == (b"plan", "proven: plan")
 
 
 @pytest.mark.parametrize("field", list(PlanKey.__dataclass_fields__))
@@ -55,20 +53,12 @@ def test_whatever_changes_needs_another_plan(field: str, store: PlanStoreInMemor
     assert store.plans == {KEY.name: b"plan", changed.name: b"another plan"}
 
 
-def test_whoever_asks_goes_on_while_the_plan_is_built(store: PlanStoreInMemory) -> None:
-    may_end = threading.Event()
-
-    def slow() -> bytes:
-        assert may_end.wait(WAIT_S)
-        return b"plan"
-
-    started = find_or_build(KEY, store=store, build=slow, takes=taken)
-    assert isinstance(started, PlanBuild)
-    assert not started.wait(0)
-    assert (started.outcome, store.plans) == (None, {})
-    may_end.set()
-    assert started.wait(WAIT_S)
-    assert store.plans == {KEY.name: b"plan"}
+def test_names_of_plans_for_one_model_in_one_precision_differ_in_their_last_part_only() -> None:
+    names = [
+        key.name.rpartition("-")[0]
+        for key in (KEY, replace(KEY, engine_version="10.7.0"), replace(KEY, device="Thor", board_release=""))
+    ]
+    assert names == ["ab" * 32 + "-exact"] * 3
 
 
 def test_a_kept_plan_that_the_engine_refuses_is_built_anew(store: PlanStoreInMemory) -> None:
@@ -77,22 +67,23 @@ def test_a_kept_plan_that_the_engine_refuses_is_built_anew(store: PlanStoreInMem
     assert store.plans == {KEY.name: b"plan"}
 
 
+def test_a_kept_plan_that_cannot_be_tried_now_is_kept(store: PlanStoreInMemory) -> None:
+    def exhausted(plan: bytes) -> str:
+        raise WorkerError("worker 7 was killed for want of memory")
+
+    store.write(KEY.name, b"plan")
+    with pytest.raises(WorkerError, match="want of memory"):
+        find_or_build(KEY, store=store, build=never, prove=exhausted)
+    assert store.plans == {KEY.name: b"plan"}
+
+
 def test_a_failed_build_says_why_and_keeps_nothing(store: PlanStoreInMemory) -> None:
     def refuse() -> bytes:
         raise ModelRefused("tensorrt doesn't take the model: unknown operator")
 
-    started = find_or_build(KEY, store=store, build=refuse, takes=taken)
-    assert isinstance(started, PlanBuild)
-    assert started.wait(WAIT_S)
-    assert isinstance(started.outcome, ModelRefused)
+    with pytest.raises(ModelRefused, match="unknown operator"):
+        find_or_build(KEY, store=store, build=refuse, prove=proven)
     assert store.plans == {}
-
-
-def test_an_engine_that_gives_no_plan_back_is_told(store: PlanStoreInMemory) -> None:
-    started = find_or_build(KEY, store=store, build=lambda: None, takes=taken)
-    assert isinstance(started, PlanBuild)
-    assert started.wait(WAIT_S)
-    assert str(started.outcome) == "engine tensorrt gave no plan back"
 
 
 def test_the_release_of_the_board_is_the_first_line_of_its_file(tmp_path: Path) -> None:

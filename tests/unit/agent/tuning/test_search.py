@@ -1,6 +1,7 @@
 """With engines that only pretend and a clock of its own: does a search find the best in time, and refuse the wrong?"""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 
 import pytest
 from shoal_agent.tuned import Limits
@@ -16,7 +17,14 @@ def named(name: str, *, engine: str = "onnxruntime", threads: int = 1) -> Candid
 class FakeBench:
     """Candidates with set latencies, all slowed down alike as time goes by. Its clock counts what it pretends to do."""
 
-    def __init__(self, latencies_ms: Mapping[Candidate, float], *, load_s: float = 1.0, drift: float = 0.0) -> None:
+    def __init__(
+        self,
+        latencies_ms: Mapping[Candidate, float],
+        *,
+        load_s: float = 1.0,
+        drift: float = 0.0,
+        slowdown: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         self.now = 0.0
         self.wrong: dict[Candidate, str] = {}
         self.dying: set[Candidate] = set()
@@ -26,6 +34,7 @@ class FakeBench:
         self._latencies_ms = latencies_ms
         self._load_s = load_s
         self._drift = drift
+        self._slowdown = slowdown
 
     def clock(self) -> float:
         return self.now
@@ -41,7 +50,7 @@ class FakeBench:
             raise CandidateFailed("worker 1 was killed by signal 11")
         self.turns.append(candidate)
         self.now += seconds
-        latency_ms = self._latencies_ms[candidate] * (1 + self._drift * self.now)
+        latency_ms = self._latencies_ms[candidate] * (1 + self._drift * self.now) * self._slowdown()
         return Turn((latency_ms,) * 3, 1000 / latency_ms if with_rate else None)
 
     def peak_bytes(self, candidate: Candidate) -> int:
@@ -76,6 +85,40 @@ def test_finds_the_best_and_drops_the_worst_early(objective: Objective) -> None:
 def test_a_board_that_gets_slower_does_so_for_all() -> None:
     found = FakeBench(EIGHT, drift=0.05).search()
     assert [one.candidate.variant for one in found.measured if one.is_finalist][:2] == ["v0", "v1"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_else_a_board_does_hides_no_difference_of_a_twentieth(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def slowdown() -> float:
+        """Every turn a bit uneven, and four in ten up to three times slower."""
+        return chance.uniform(1.0, 1.05) * (chance.uniform(1.0, 3.0) if chance.random() < 0.4 else 1.0)
+
+    grid = {named(f"v{number}"): 10.0 * 1.05**number for number in range(12)}
+    found = FakeBench(grid, load_s=1.5, slowdown=slowdown).search()
+    assert found.measured[0].candidate == named("v0")
+
+
+def test_p50_of_one_that_was_dropped_is_that_of_a_board_as_it_was_later() -> None:
+    bench = FakeBench(EIGHT, drift=0.05)
+    found = bench.search()
+    figures = {one.candidate.variant: one.p50_ms for one in found.measured}
+    assert figures["v7"] / figures["v0"] == pytest.approx(31 / 10, rel=0.15)
+
+
+def test_a_turn_that_was_disturbed_in_part_counts_by_its_calm_part() -> None:
+    steady, disturbed = named("steady"), named("disturbed")
+
+    class HalfDisturbed(FakeBench):
+        def turn(self, candidate: Candidate, *, seconds: float, with_rate: bool) -> Turn:
+            turn = super().turn(candidate, seconds=seconds, with_rate=with_rate)
+            (calm_ms, *_) = turn.latencies_ms
+            late_ms = calm_ms * 4 if candidate == disturbed else calm_ms
+            return Turn((late_ms, calm_ms, late_ms, calm_ms, late_ms), turn.answers_per_s)
+
+    found = HalfDisturbed({steady: 12.0, disturbed: 10.0}).search()
+    assert found.measured[0].candidate == disturbed
 
 
 def test_what_answers_wrongly_is_refused_with_its_numbers_and_never_timed() -> None:

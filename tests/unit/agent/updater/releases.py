@@ -11,6 +11,8 @@ from shoal_wire.update import UpdateState
 
 NAME = "yard-camera-detector"
 MODEL_FILE, CASE_FILE, OTHER_FILE = "a" * 64, "b" * 64, "c" * 64
+MODEL_PLAIN, OTHER_PLAIN = "d" * 64, "e" * 64
+"""Digests of the plaintext of the first and the last."""
 
 
 def manifest_digest(version: int) -> str:
@@ -60,7 +62,11 @@ def manifest(version: int, *models: Model) -> Manifest:
         licence="Apache-2.0",
         provenance="a test",
         models=models or (model(),),
-        files=(sealed("model", MODEL_FILE), sealed("case", CASE_FILE), sealed("other", OTHER_FILE)),
+        files=(
+            sealed("model", MODEL_FILE, plaintext_sha256=MODEL_PLAIN),
+            sealed("case", CASE_FILE),
+            sealed("other", OTHER_FILE, plaintext_sha256=OTHER_PLAIN),
+        ),
     )
 
 

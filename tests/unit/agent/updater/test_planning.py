@@ -6,24 +6,31 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
+from shoal_agent.slots import HeldRelease
+from shoal_agent.tuned import ServingChoice, ServingChoices
 from shoal_agent.updater.errors import Refused
 from shoal_agent.updater.planning import (
     RESERVE_BYTES,
     Board,
     check_space,
+    held_files,
     hold,
     needed_files,
     plan_release,
+    planned_files,
     raise_floors,
 )
 from shoal_wire.manifest import Manifest, Needs, Variant
 from shoal_wire.messages import Assignment
+from shoal_wire.tuning import Candidate, KnownChoice
 
 from tests.unit.agent.updater.releases import (
     CASE_FILE,
     MODEL_FILE,
+    MODEL_PLAIN,
     NAME,
     OTHER_FILE,
+    OTHER_PLAIN,
     assignment,
     journal,
     manifest,
@@ -36,7 +43,28 @@ BOARD = Board(formats=("onnx",), architecture="aarch64", memory_bytes=1 << 30, a
 
 def plan(release: Manifest, *, wanted: Assignment | None = None, board: Board = BOARD, **floors: int) -> Any:
     wanted = wanted or assignment(release.version)
-    return plan_release(release, wanted, floors={NAME: floors.get("floor", 0)}, board=board)
+    return plan_release(release, wanted, floors={NAME: floors.get("floor", 0)}, board=board)[0]
+
+
+BOTH = assignment(2, files=(OTHER_FILE, MODEL_FILE, CASE_FILE))
+"""The keys to all variants."""
+EITHER = BOARD._replace(formats=("onnx", "openvino"))
+
+
+def candidate(engine: str = "onnxruntime") -> Candidate:
+    return Candidate(variant="onnx-int8", engine=engine, threads=1)
+
+
+def chose(*files: str) -> ServingChoices:
+    """What serving.json says of the model."""
+    choice = ServingChoice(candidate=candidate(), files=files, engine_version="1", key="0" * 64)
+    return ServingChoices(models={NAME: choice})
+
+
+def known(*files: str) -> Assignment:
+    """What the fleet knows of the model."""
+    choice = KnownChoice(model=NAME, candidate=candidate(), files=files, engine_version="1", p50_ms=1.0, boards=3)
+    return replace(BOTH, known=(choice,))
 
 
 def test_first_variant_that_an_engine_runs_is_chosen_with_its_files_and_golden_cases() -> None:
@@ -65,6 +93,83 @@ def test_each_of_several_models_has_its_own_variant() -> None:
     chosen = plan(manifest(2, model(), second), wanted=wanted)
     assert chosen.variant == "onnx-int8,onnx-fp16"
     assert [file.ciphertext_sha256 for file in chosen.files] == [MODEL_FILE, CASE_FILE, OTHER_FILE]
+
+
+@pytest.mark.parametrize(
+    ("choices", "wanted", "variant"),
+    [
+        (chose(MODEL_PLAIN), known(OTHER_PLAIN), "onnx-int8"),
+        (chose(OTHER_PLAIN), known(MODEL_PLAIN), "openvino-int8"),
+        (chose("0" * 64), known(MODEL_PLAIN), "onnx-int8"),
+        (ServingChoices(), known(MODEL_PLAIN), "onnx-int8"),
+        (ServingChoices(), known(MODEL_PLAIN, OTHER_PLAIN), "openvino-int8"),
+        (chose("0" * 64), BOTH, "openvino-int8"),
+    ],
+    ids=["own", "own-first", "own-of-other-files", "known", "known-of-more-files", "neither"],
+)
+def test_own_choice_goes_before_the_fleets_and_that_before_the_publishers_order(
+    choices: ServingChoices, wanted: Assignment, variant: str
+) -> None:
+    chosen = plan(manifest(2), wanted=wanted, board=EITHER._replace(choices=choices))
+    assert chosen.variant == variant
+    assert [file.ciphertext_sha256 for file in chosen.files] == [
+        MODEL_FILE if variant == "onnx-int8" else OTHER_FILE,
+        CASE_FILE,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("board", "wanted"),
+    [
+        (BOARD._replace(choices=chose(OTHER_PLAIN)), BOTH),
+        (EITHER._replace(choices=chose(OTHER_PLAIN), formats=("onnx",)), known(OTHER_PLAIN)),
+        (BOARD._replace(choices=chose(OTHER_PLAIN)), assignment(2)),
+    ],
+    ids=["format", "known-format", "grant"],
+)
+def test_choice_that_does_not_fit_is_as_good_as_none(board: Board, wanted: Assignment) -> None:
+    assert plan(manifest(2), wanted=wanted, board=board).variant == "onnx-int8"
+
+
+def test_disk_without_room_for_what_was_chosen_gets_what_it_would_have_got() -> None:
+    board = EITHER._replace(choices=chose(MODEL_PLAIN))
+    plans = plan_release(manifest(2), BOTH, floors={}, board=board)
+    assert [one.variant for one in plans] == ["onnx-int8", "openvino-int8"]
+    only_chosen = assignment(2, files=(MODEL_FILE, CASE_FILE))
+    assert [one.variant for one in plan_release(manifest(2), only_chosen, floors={}, board=board)] == ["onnx-int8"]
+
+
+def test_every_variant_that_could_serve_is_fetched_to_be_tuned_where_there_is_room() -> None:
+    variants = (*model().variants, Variant("onnx-huge", "onnx", "fp32", ("huge",), (), 2 << 30))
+    variants += (Variant("tflite", "tflite", "fp32", ("lite",)),)
+    release = manifest(2, model(variants=variants))
+    release = replace(release, files=(*release.files, sealed("huge", "f" * 64), sealed("lite", "9" * 64)))
+    wanted = assignment(2, files=tuple(file.ciphertext_sha256 for file in release.files))
+    wide, narrow = plan_release(release, wanted, floors={}, board=EITHER._replace(all_variants=True))
+    assert wide.variant == narrow.variant == "openvino-int8"
+    assert [file.ciphertext_sha256 for file in wide.files] == [OTHER_FILE, CASE_FILE, MODEL_FILE]
+    assert wide.spare == (MODEL_FILE,)
+    assert [file.ciphertext_sha256 for file in narrow.files] == [OTHER_FILE, CASE_FILE] and not narrow.spare
+
+
+@pytest.mark.parametrize(
+    ("choices", "wanted"),
+    [(chose(MODEL_PLAIN), BOTH), (ServingChoices(), known(MODEL_PLAIN))],
+    ids=["own", "known"],
+)
+def test_one_variant_is_fetched_where_the_best_is_known(choices: ServingChoices, wanted: Assignment) -> None:
+    board = EITHER._replace(choices=choices, all_variants=True)
+    assert plan(manifest(2), wanted=wanted, board=board).spare == ()
+
+
+@pytest.mark.parametrize("granted", [(OTHER_FILE, CASE_FILE), (OTHER_FILE, CASE_FILE, MODEL_FILE)])
+def test_variant_to_be_tuned_never_makes_a_release_refused(granted: tuple[str, ...]) -> None:
+    release = manifest(2)
+    broken = replace(release.files[0], chunk_bytes=100)
+    release = replace(release, files=(broken, *release.files[1:]))
+    wanted = assignment(2, files=granted)
+    chosen = plan(release, wanted=wanted, board=EITHER._replace(all_variants=True))
+    assert (chosen.variant, chosen.spare) == ("openvino-int8", ())
 
 
 @pytest.mark.parametrize(
@@ -150,3 +255,27 @@ def test_slot_keeps_only_grants_of_files_that_the_board_needs() -> None:
     kept = hold(replace(begun, assignment=wide), manifest(2))
     assert [grant.ciphertext_sha256 for grant in kept.grants] == [MODEL_FILE, CASE_FILE]
     assert (kept.epoch, kept.generation, kept.reference.version) == (1, 3, 2)
+
+
+def test_slot_keeps_the_grants_of_variants_to_be_tuned_and_what_the_fleet_knew() -> None:
+    begun = replace(journal(2, generation=3, variant="openvino-int8"), assignment=known(MODEL_PLAIN))
+    wide = replace(begun, spare=(MODEL_FILE,))
+    assert [file.ciphertext_sha256 for file in planned_files(manifest(2), wide)] == [OTHER_FILE, CASE_FILE, MODEL_FILE]
+    assert {grant.ciphertext_sha256 for grant in hold(wide, manifest(2)).grants} == {OTHER_FILE, CASE_FILE, MODEL_FILE}
+    assert {grant.ciphertext_sha256 for grant in hold(begun, manifest(2)).grants} == {OTHER_FILE, CASE_FILE}
+    assert hold(begun, manifest(2)).known == begun.assignment.known
+
+
+def test_files_of_a_variant_are_kept_if_the_slot_can_open_all_of_them() -> None:
+    variants = (*model().variants, Variant("onnx-pair", "onnx", "int8", ("case", "absent")))
+    release = manifest(2, model(variants=variants))
+    release = replace(release, files=(*release.files, sealed("absent", "f" * 64)))
+
+    def kept(*granted: str) -> set[str]:
+        begun = replace(journal(2, generation=3, variant="openvino-int8"), assignment=assignment(2, files=granted))
+        held: HeldRelease = hold(replace(begun, spare=granted), release)
+        return {file.ciphertext_sha256 for file in held_files(release, held)}
+
+    assert kept(OTHER_FILE, CASE_FILE) == {OTHER_FILE, CASE_FILE}
+    assert kept(OTHER_FILE, CASE_FILE, MODEL_FILE) == {OTHER_FILE, CASE_FILE, MODEL_FILE}
+    assert kept(OTHER_FILE, "f" * 64) == {OTHER_FILE, CASE_FILE}

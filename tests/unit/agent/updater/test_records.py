@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from shoal_agent.files import DiskFiles
-from shoal_agent.slots import Slots
+from shoal_agent.slots import PLANS, Slots
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import BrokenInstallation, UnreadableJournal
 from shoal_agent.updater.records import Records
@@ -87,3 +88,17 @@ def test_collecting_forgets_writes_of_this_program_that_were_cut_short(records: 
     collect(records)
 
     assert records.files.names(records.state) == [".desired.dsse.new"]
+
+
+def test_collecting_keeps_plans_of_models_that_slots_and_plan_name(records: Records) -> None:
+    records.write_slots(Slots(slots={NAME: slot(1)}))
+    records.files.write(records.state / "store" / manifest_digest(1), encode(manifest(1)))
+    held, planned = (manifest(1).files[0], manifest(2).files[0])
+    planned = msgspec.structs.replace(planned, plaintext_sha256="d" * 64)
+    kept = {f"{held.plaintext_sha256}-exact-1", f".{held.plaintext_sha256}-fast-1.new", f"{'d' * 64}-exact-1"}
+    for name in {*kept, f"{'e' * 64}-exact-1", f".{'e' * 64}-exact-1.new"}:
+        records.files.write(records.state / PLANS / name, b"")
+
+    collect(records, planned=[planned])
+
+    assert set(records.files.names(records.state / PLANS)) == kept

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shoal_agent.front.plans import PlanBuild, PlanKey, find_or_build
+from shoal_agent.front.plans import PlanKey, find_or_build
 from shoal_worker.cuda_driver import CudaDriver
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import TensorSpec
@@ -97,21 +97,13 @@ def test_a_damaged_plan_is_built_anew_and_serves_then(adapter: ModuleType) -> No
     )
     store = PlanStoreInMemory({key.name: b"damaged"})
 
-    def takes(plan: bytes) -> bool:
-        try:
-            engine_of(adapter, library, plan=plan)
-        except ModelRefused:
-            return False
-        return True
-
     def build() -> bytes:
         return build_plan(add_model(), precision="exact", library=library)
 
-    started = find_or_build(key, store=store, build=build, takes=takes)
-    assert isinstance(started, PlanBuild)
-    assert started.wait(30)
-    plan = find_or_build(key, store=store, build=build, takes=takes)
-    assert isinstance(plan, bytes)
+    plan, _ = find_or_build(
+        key, store=store, build=build, prove=lambda plan: engine_of(adapter, library, plan=plan).version
+    )
+    assert store.plans == {key.name: plan}
     outputs = engine_of(adapter, library, plan=plan).prepare({"left": LEFT, "right": LEFT}).run()
     assert outputs["sum"].tolist() == [[2.0, 4.0, 6.0]]
 

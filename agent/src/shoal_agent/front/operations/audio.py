@@ -7,7 +7,7 @@ WAV is read by hand: the standard library's reader knows no float samples. The l
 
 import math
 import struct
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -78,7 +78,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     takes: ClassVar[type] = Sound
-    gives: ClassVar[type] = Prepared
+    gives: ClassVar[Any] = Prepared[Windowing]
 
     input: Annotated[str, Meta(min_length=1, max_length=200)]
     length: Annotated[int, Meta(ge=1, le=1 << 24)]
@@ -93,7 +93,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"overlap_frames is {self.overlap_frames}, expected less than the {window_frames} frames of a window"
             )
 
-    def apply(self, sound: Sound) -> Prepared:
+    def apply(self, sound: Sound) -> Prepared[Windowing]:
         """Cut a sound. The windows are views of one read-only buffer.
 
         Raises:

@@ -4,7 +4,7 @@ A note begins where the onset posterior of its pitch has a peak, and lasts while
 """
 
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -29,13 +29,13 @@ _Column = NDArray[np.float32]
 class Unwrap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`notes.unwrap`: trim half the overlap from both sides of each window and join what is left."""
 
-    takes: ClassVar[type] = Outputs
+    takes: ClassVar[Any] = Outputs[Windowing]
     gives: ClassVar[type] = Posteriors
 
     onset_output: Name
     frame_output: Name
 
-    def apply(self, outputs: Outputs) -> Posteriors:
+    def apply(self, outputs: Outputs[Windowing]) -> Posteriors:
         """Join windows of [1, window_frames, pitches] to one array of [sound_frames, pitches].
 
         Raises:
@@ -50,7 +50,7 @@ class Unwrap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise BadOutput(f"onsets have the shape {onsets.shape}, frames {frames.shape}, expected the same")
         return Posteriors(onsets=onsets, frames=frames, frame_s=cut.frame_s)
 
-    def _join(self, outputs: Outputs, *, name: str) -> NDArray[np.float32]:
+    def _join(self, outputs: Outputs[Windowing], *, name: str) -> NDArray[np.float32]:
         cut = outputs.context
         first = cut.overlap_frames // 2
         windows = [_check_window(call, name=name, cut=cut)[first : first + cut.step_frames] for call in outputs.calls]

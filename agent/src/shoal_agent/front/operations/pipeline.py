@@ -1,14 +1,14 @@
 """How do a manifest's operations turn raw bytes into calls of the model, and its outputs into an answer?"""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from shoal_wire.manifest import Operation
 
 from shoal_agent.front.operations import COMPARISONS, DESCRIPTIONS, POST, PRE, Step
 from shoal_agent.front.operations.errors import BadPipeline
-from shoal_agent.front.operations.values import Answer, Outputs, Prepared, Tensors, Verdict, Windowing
+from shoal_agent.front.operations.values import Answer, Outputs, Prepared, Tensors, Verdict
 
 _Kind = TypeVar("_Kind")
 
@@ -22,11 +22,13 @@ class Pipeline:
         Raises:
             BadPipeline: an unknown operation, a wrong parameter, or a step that can't follow the one before it.
         """
-        self._pre = _parse_chain(pre, table=PRE, takes=bytes, gives=Prepared, what="pre-processing")
-        self._post = _parse_chain(post, table=POST, takes=Outputs, gives=dict, what="post-processing")
+        self._pre, prepared = _parse_chain(pre, table=PRE, takes=bytes, gives=Prepared, what="pre-processing")
+        outputs: Any = Outputs
+        takes = outputs[get_args(prepared)]
+        self._post, _ = _parse_chain(post, table=POST, takes=takes, gives=dict, what="post-processing")
         self._describe = DESCRIPTIONS[post[-1].name]
 
-    def prepare(self, raw: bytes) -> Prepared:
+    def prepare(self, raw: bytes) -> Prepared[Any]:
         """Turn one item into inputs for the model, one dict per inference.
 
         Raises:
@@ -38,8 +40,10 @@ class Pipeline:
         assert isinstance(value, Prepared)
         return value
 
-    def finish(self, outputs: Sequence[Tensors], context: Windowing) -> Answer:
+    def finish(self, outputs: Sequence[Tensors], context: object) -> Answer:
         """Turn the outputs of all inferences, in the order of `Prepared.calls`, into an answer that JSON can hold.
+
+        `context` is that of `Prepared`.
 
         Raises:
             BadOutput: an output is missing, of another shape, or not finite.
@@ -65,19 +69,26 @@ def compare(comparison: Operation, *, answer: Answer, expected: object) -> Verdi
 
 
 def _parse_chain(
-    operations: Sequence[Operation], *, table: Mapping[str, type[Step]], takes: type, gives: type, what: str
-) -> list[Step]:
+    operations: Sequence[Operation], *, table: Mapping[str, type[Step]], takes: Any, gives: type, what: str
+) -> tuple[list[Step], Any]:
+    """The steps, and the type that the last one gives."""
     steps = []
     at_hand = takes
     for operation in operations:
         step = _parse(operation, table=table, what=what)
-        if step.takes is not at_hand:
-            raise BadPipeline(f"{what}: {operation.name} takes {step.takes.__name__}, but gets {at_hand.__name__}")
+        if step.takes != at_hand:
+            raise BadPipeline(f"{what}: {operation.name} takes {_name(step.takes)}, but gets {_name(at_hand)}")
         steps.append(step)
         at_hand = step.gives
-    if at_hand is not gives:
-        raise BadPipeline(f"{what}: ends with {at_hand.__name__}, expected {gives.__name__}")
-    return steps
+    if (get_origin(at_hand) or at_hand) is not gives:
+        raise BadPipeline(f"{what}: ends with {_name(at_hand)}, expected {gives.__name__}")
+    return steps, at_hand
+
+
+def _name(kind: Any) -> str:
+    """`Outputs[Windowing]` without the modules' names."""
+    of = ", ".join(part.__name__ for part in get_args(kind))
+    return f"{kind.__name__}[{of}]" if of else str(kind.__name__)
 
 
 def _parse(operation: Operation, *, table: Mapping[str, type[_Kind]], what: str) -> _Kind:

@@ -1,12 +1,12 @@
 """What passes from one operation to the next?
 
-raw bytes -> Sound -> Prepared (calls for the model, and their context)
-Outputs (of the model, with that context) -> Posteriors -> Answer
+Each chain is raw bytes -> … -> Prepared (calls for the model, and their context), then Outputs (of the model, with
+that context) -> … -> Answer. Sounds go by way of Sound and Posteriors, pictures by way of Picture and Detections.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,19 +65,40 @@ class Windowing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """Inputs for the model, one dict per inference in the order of time, and what `Pipeline.finish` must know."""
+class Picture:
+    """A picture the right way up: uint8[height, width, 3], red, green, blue."""
 
-    calls: Sequence[Tensors]
-    context: Windowing
+    pixels: NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outputs:
+class Placement:
+    """Where a picture lies in a model's input, in fractions of that input's width and height."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+Context = TypeVar("Context")
+"""What post-processing must know of pre-processing: how a sound was cut, where a picture was placed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Generic[Context]):
+    """Inputs for the model, one dict per inference in the order of time, and what `Pipeline.finish` must know."""
+
+    calls: Sequence[Tensors]
+    context: Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs(Generic[Context]):
     """Outputs of the model, one dict per inference in the order of `Prepared.calls`."""
 
     calls: Sequence[Tensors]
-    context: Windowing
+    context: Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +108,19 @@ class Posteriors:
     onsets: NDArray[np.float32]
     frames: NDArray[np.float32]
     frame_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detections:
+    """What a detector proposes for one picture, in no order, in fractions of the model's input.
+
+    boxes: float64[n, 4], left, top, right, bottom. points: float64[n, points, 2], x, y. scores: float64[n] in [0, 1].
+    """
+
+    boxes: NDArray[np.float64]
+    points: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    placement: Placement
 
 
 @dataclass(frozen=True, kw_only=True)

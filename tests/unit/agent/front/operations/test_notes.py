@@ -20,7 +20,7 @@ CUT = Windowing(sound_samples=8, sample_rate_hz=100, frame_samples=1, window_fra
 F1 = NotesF1(onset_tolerance_s=0.05, minimum_f1=0.8)
 
 
-def outputs_of(*calls: Tensors, cut: Windowing = CUT) -> Outputs:
+def outputs_of(*calls: Tensors, cut: Windowing = CUT) -> Outputs[Windowing]:
     return Outputs(calls=calls, context=cut)
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import struct
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ WINDOW = Operation("audio.window", {"input": "in", "length": 400, "frame_samples
 UNWRAP = Operation("notes.unwrap", {"onset_output": "on", "frame_output": "fr"})
 DECODE = Operation(
     "notes.decode", {"onset_threshold": 0.5, "frame_threshold": 0.5, "min_note_ms": 20.0, "lowest_pitch": 60}
+)
+BOXES = Operation(
+    "faces.decode",
+    {"box_output": "b", "score_output": "s", "input_pixels": 8, "grids": [[1, 1]], "minimum_score": 0.5},
 )
 F1 = Operation("notes.f1", {"onset_tolerance_s": 0.05, "minimum_f1": 1.0})
 
@@ -77,6 +82,7 @@ def test_bad_bytes_and_bad_outputs_are_told_apart() -> None:
         ([DECODE_WAV, WINDOW], [UNWRAP], "post-processing: ends with Posteriors, expected dict"),
         ([DECODE_WAV, WINDOW], [DECODE], "notes.decode takes Posteriors, but gets Outputs"),
         ([], [UNWRAP, DECODE], "pre-processing: ends with bytes"),
+        ([DECODE_WAV, WINDOW], [BOXES], r"faces.decode takes Outputs\[Placement\], but gets Outputs\[Windowing\]"),
         ([DECODE_WAV, WINDOW], [], "post-processing: ends with Outputs"),
     ],
 )
@@ -97,6 +103,13 @@ def test_refuses_an_unknown_comparison(comparison: Operation, said: str) -> None
     answer: dict[str, Any] = {"notes": []}
     with pytest.raises(BadPipeline, match=said):
         compare(comparison, answer=answer, expected={"notes": [{"pitch": 60, "start_s": 0.0}]})
+
+
+def test_a_pipeline_for_pictures_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)  # as if Pillow weren't installed
+
+    with pytest.raises(BadPipeline, match=r"image\.decode needs Pillow.*shoal-agent\[images\]"):
+        Pipeline(pre=[Operation("image.decode")], post=[UNWRAP, DECODE])
 
 
 def test_every_operation_that_gives_an_answer_can_put_it_in_words() -> None:

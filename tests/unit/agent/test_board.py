@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from shoal_agent.tuning.board import read_governor, read_processor, read_thermal_class, thermal_class
+from shoal_agent.board import (
+    read_emulation,
+    read_governor,
+    read_kind,
+    read_name,
+    read_processor,
+    read_thermal_class,
+    thermal_class,
+)
 from shoal_agent.tuning.meters import find_meter
 
 
@@ -15,6 +23,31 @@ def put(path: Path, text: str) -> Path:
 def test_a_raspberry_pi_is_known_by_its_model(tmp_path: Path) -> None:
     text = "processor\t: 0\nCPU part\t: 0xd0b\n\nModel\t\t: Raspberry Pi 5 Model B Rev 1.0\n"
     assert read_processor(put(tmp_path / "cpuinfo", text)).endswith("0xd0b Raspberry Pi 5 Model B Rev 1.0")
+
+
+def test_a_board_is_named_by_its_device_tree_or_else_by_dmi(tmp_path: Path) -> None:
+    proc, system = tmp_path / "proc", tmp_path / "sys"
+    assert read_name(proc=proc, system=system) == ""
+    put(system / "class/dmi/id/sys_vendor", "Intel\n")
+    put(system / "class/dmi/id/product_name", "NUC\n")
+    assert read_name(proc=proc, system=system) == "Intel NUC"
+    put(proc / "device-tree/model", "Raspberry Pi 5 Model B Rev 1.0\0")
+    assert read_name(proc=proc, system=system) == "Raspberry Pi 5 Model B Rev 1.0"
+
+
+def test_signs_of_emulation_are_read_and_make_a_kind_of_their_own(tmp_path: Path) -> None:
+    proc, system = tmp_path / "proc", tmp_path / "sys"
+    assert not read_kind(processors=2, proc=proc, system=system).is_emulated
+    put(proc / "device-tree/compatible", "linux,dummy-virt\0")
+    assert "linux,dummy-virt" in read_emulation(proc=proc, system=system)
+    assert read_kind(processors=2, proc=proc, system=system).is_emulated
+    put(system / "class/ptp/ptp0/clock_name", "KVM virtual PTP\n")
+    assert read_emulation(proc=proc, system=system) == ""
+    (system / "class/ptp/ptp0/clock_name").unlink()
+    put(system / "devices/system/clocksource/clocksource0/available_clocksource", "kvm-clock tsc \n")
+    assert read_emulation(proc=proc, system=system) == ""
+    put(proc / "sys/kernel/arch", "sparc64\n")
+    assert "the kernel runs on sparc64" in read_emulation(proc=proc, system=system)
 
 
 def test_governor_and_warmth_are_unknown_where_the_kernel_shows_none(tmp_path: Path) -> None:

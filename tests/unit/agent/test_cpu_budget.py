@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shoal_agent.front.cpu_budget import Processors, budget, share
+from shoal_agent.cpu_budget import Processors, budget, share
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""What is the smallest release that can be tuned? A network that hears a note where its sound has a peak.
+
+One sample of the sound is one frame, and there is one pitch: the network's outputs are its input.
+"""
+
+import struct
+from pathlib import Path
+
+from shoal_wire.encoding import encode
+from shoal_wire.manifest import DraftFile, GoldenCase, Model, Operation, ReleaseDraft, Tensor, Variant
+
+from tests.onnx_bytes import unary_model
+
+MODEL = "note-events"
+RIGHT = "right"
+WRONG = "wrong"
+RATE_HZ = 4000
+SAMPLES = 400
+_PEAK = 120
+_PITCH = 60
+
+
+def build_tiny_release(out: Path) -> Path:
+    """Write a release folder with a variant that answers right and, after it, one that hears nothing."""
+    out.mkdir()
+    shape = (1, SAMPLES, 1)
+    contents = {
+        "right.onnx": unary_model("Relu", shape=shape, outputs=("onsets", "frames")),
+        "wrong.onnx": unary_model("Neg", shape=shape, outputs=("onsets", "frames")),
+        "case.wav": _sound(),
+    }
+    for name, content in contents.items():
+        (out / name).write_bytes(content)
+    draft = ReleaseDraft(
+        name=MODEL,
+        version=1,
+        created_at="2026-01-01",
+        licence="Apache-2.0",
+        provenance="made by a test",
+        models=(_model(shape),),
+        files=tuple(
+            DraftFile(name=name, role="golden" if name.endswith("wav") else "model", path=name) for name in contents
+        ),
+    )
+    (out / "release.json").write_bytes(encode(draft))
+    return out
+
+
+def _model(shape: tuple[int, ...]) -> Model:
+    window: dict[str, object] = {"input": "x", "length": SAMPLES, "frame_samples": 1, "overlap_frames": 0}
+    decode: dict[str, object] = {
+        "onset_threshold": 0.5,
+        "frame_threshold": 0.3,
+        "min_note_ms": 1.0,
+        "lowest_pitch": _PITCH,
+    }
+    return Model(
+        name=MODEL,
+        task="notes",
+        inputs=(Tensor("x", "float32", shape),),
+        outputs=(Tensor("onsets", "float32", shape), Tensor("frames", "float32", shape)),
+        pre=(Operation("audio.decode_wav", {"sample_rate_hz": RATE_HZ}), Operation("audio.window", window)),
+        post=(
+            Operation("notes.unwrap", {"onset_output": "onsets", "frame_output": "frames"}),
+            Operation("notes.decode", decode),
+        ),
+        variants=(Variant(RIGHT, "onnx", "fp32", ("right.onnx",)), Variant(WRONG, "onnx", "fp32", ("wrong.onnx",))),
+        golden=(
+            GoldenCase(
+                name="peak",
+                file="case.wav",
+                expected={"notes": [{"pitch": _PITCH, "start_s": _PEAK / RATE_HZ}]},
+                comparison=Operation("notes.f1", {"onset_tolerance_s": 0.01, "minimum_f1": 0.9}),
+                source="where the sound was given its peak",
+            ),
+        ),
+    )
+
+
+def _sound() -> bytes:
+    """Silence with one triangle, 16-bit mono."""
+    heights = [max(0, 30_000 - 500 * abs(at - _PEAK)) for at in range(SAMPLES)]
+    data = struct.pack(f"<{SAMPLES}h", *heights)
+    header = struct.pack("<4sIHHIIHH4sI", b"fmt ", 16, 1, 1, RATE_HZ, 2 * RATE_HZ, 2, 16, b"data", len(data))
+    return b"RIFF" + struct.pack("<I", 4 + len(header) + len(data)) + b"WAVE" + header + data
