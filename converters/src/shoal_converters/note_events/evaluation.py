@@ -8,7 +8,7 @@ from statistics import fmean
 
 import onnxruntime as ort
 from shoal_agent.front.operations.pipeline import Pipeline, compare
-from shoal_agent.front.operations.values import Answer, Prepared, Tensors, Verdict
+from shoal_agent.front.operations.values import Answer, Prepared, Tensors, Verdict, Windowing
 from shoal_wire.manifest import Operation
 
 from shoal_converters.note_events.synthesis import Score, compose_score, synthesise_wav
@@ -52,7 +52,7 @@ class Network:
         self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._outputs = [output.name for output in self._session.get_outputs()]
 
-    def run(self, prepared: Prepared) -> list[Tensors]:
+    def run(self, prepared: Prepared[Windowing]) -> list[Tensors]:
         """Run one inference per call; outputs come in the order of the calls."""
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             return list(pool.map(self._infer, prepared.calls))
