@@ -23,7 +23,7 @@ help: ## print this list
 
 # Set-up reports on stderr: with --json, stdout holds the demo's lines and nothing else.
 .PHONY: run
-run: ## the demo: a fleet, a board, four releases. ARGS="--once --json" ends by itself
+run: ## the demo: a fleet, three boards, five releases. ARGS="--once --json" ends by itself
 	@packaging/bootstrap.sh run >&2
 	@exec $(BIN)/shoal demo $(ARGS)
 

@@ -2,7 +2,7 @@
 # Makes a bare Debian or Ubuntu (git, make, Python 3.11 or newer) ready for Shoal.
 #
 #   bootstrap.sh run          system packages, .venv with the members      (make run)
-#   bootstrap.sh test         the same, the tools for tests and checks, more engines (make test, make check)
+#   bootstrap.sh test         the same, the tools for tests and checks, one more engine (make test, make check)
 #   bootstrap.sh constraints  writes constraints.txt anew                  (make constraints)
 #
 # Installs nothing twice: .venv/stamps holds the digest of what was installed. All that is said goes to
@@ -11,11 +11,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly MEMBERS=(-e wire -e 'agent[onnxruntime]' -e fleet -e converters)
+readonly MEMBERS=(-e wire -e 'agent[images,litert,onnxruntime,openvino]' -e fleet -e converters)
 readonly MEMBER_FILES=(wire/pyproject.toml agent/pyproject.toml fleet/pyproject.toml converters/pyproject.toml)
-# Engines that the demo doesn't need. tflite-runtime can't share an environment with them (NumPy 1) and exists for
-# Python 3.11 only: it gets .venv-tflite where there is one.
-readonly TEST_ENGINES=(-e 'agent[litert,openvino]')
+# tflite-runtime can't share an environment with the other engines (NumPy 1) and exists for Python 3.11 only: it gets
+# .venv-tflite where there is one.
 readonly TFLITE_PYTHON=3.11
 # The members are built inside .venv and not in a throw-away environment each: one download, pinned.
 readonly BUILD_TOOLS=(hatchling editables)
@@ -132,10 +131,10 @@ install_members() {
 
 install_test_tools() {
     local digest
-    digest="$(digest_of constraints.txt tests/requirements.txt agent/pyproject.toml)"
+    digest="$(digest_of constraints.txt tests/requirements.txt)"
     is_installed test-tools "$digest" && return
-    say "installing the tools for tests and checks, and all engines, into .venv"
-    install_pinned --no-build-isolation --requirement tests/requirements.txt "${TEST_ENGINES[@]}"
+    say "installing the tools for tests and checks into .venv"
+    install_pinned --requirement tests/requirements.txt
     echo "$digest" >.venv/stamps/test-tools
 }
 
@@ -183,7 +182,7 @@ write_constraints() {
     say "resolving the newest releases; this takes a minute or two"
     "$folder/venv/bin/python" -m pip install --quiet "${BUILD_TOOLS[@]}" >&2
     "$folder/venv/bin/python" -m pip install --quiet --no-build-isolation \
-        --requirement tests/requirements.txt "${MEMBERS[@]}" "${TEST_ENGINES[@]}" >&2
+        --requirement tests/requirements.txt "${MEMBERS[@]}" >&2
     {
         echo "# Every package that Shoal's environment holds, at the version it is tested with."
         echo "# Valid for Python 3.11 to 3.13. Not edited by hand: \`make constraints\` writes it anew."

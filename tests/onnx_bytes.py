@@ -36,6 +36,34 @@ def matmul_chain_model(*, size: int, length: int) -> bytes:
     )
 
 
+def unary_model(operator: str, *, shape: Sequence[int], outputs: Sequence[str]) -> bytes:
+    """Each output is `operator` (Relu, Neg, …) of `x` in float32."""
+    return _model(
+        nodes=[_node(operator, inputs=["x"], outputs=[name]) for name in outputs],
+        inputs=[_value("x", shape)],
+        outputs=[_value(name, shape) for name in outputs],
+    )
+
+
+def posterior_chain_model(*, frames: int, width: int, length: int) -> bytes:
+    """`x` [1, frames, 1] to `onsets` and `notes`, both [1, frames, 2] and 0: as slow as `width` and `length` say.
+
+    Between them are `length` products with one [width, width] matrix.
+    """
+    names = [f"h{index}" for index in range(length + 1)]
+    widths = {"first": (1, width), "W": (width, width), "last": (width, 2)}
+    return _model(
+        nodes=[
+            _node("MatMul", inputs=["x", "first"], outputs=[names[0]]),
+            *(_node("MatMul", inputs=[names[i], "W"], outputs=[names[i + 1]]) for i in range(length)),
+            *(_node("MatMul", inputs=[names[-1], "last"], outputs=[output]) for output in ("onsets", "notes")),
+        ],
+        inputs=[_value("x", (1, frames, 1))],
+        outputs=[_value("onsets", (1, frames, 2)), _value("notes", (1, frames, 2))],
+        constants=[_constant(name, np.zeros(shape, np.float32)) for name, shape in widths.items()],
+    )
+
+
 def external_weight_model(*, location: str) -> bytes:
     """`y = x + W` where W's three values are to be read from the file `location`."""
     weight = _external_tensor(location)

@@ -80,18 +80,34 @@ def evidence(demo: Demo, step: str) -> Mapping[str, Any]:
     return next(line["evidence"] for line in demo.lines if line["step"] == step)
 
 
+BOARDS = {
+    "board-litert": ("litert", "tflite"),
+    "board-onnxruntime": ("onnxruntime", "onnx"),
+    "board-openvino": ("openvino", "openvino"),
+}
+"""Each with its engine, and the format that it must run of a network that comes in all of them."""
+READ_TFLITE = {"board-litert": "litert", "board-openvino": "openvino"}
+
+
+def boards(demo: Demo, step: str) -> Mapping[str, Mapping[str, Any]]:
+    """Evidence of a step, board by board."""
+    found: Mapping[str, Mapping[str, Any]] = evidence(demo, step)["boards"]
+    return found
+
+
 def test_every_step_holds_and_the_exit_code_says_so(shown: Demo) -> None:
-    assert [(line["step"], line["ok"]) for line in shown.lines] == [
-        (step, True)
-        for step in ("start", "enrol", "model", "release-1", "release-2", "release-3", "release-4", "answers")
-    ]
+    releases = ("release-1", "release-2", "release-3", "release-4")
+    steps = ("start", "enrol", "models", *releases, "faces", "answers")
+    assert [(line["step"], line["ok"]) for line in shown.lines] == [(step, True) for step in steps]
     assert shown.process.returncode == 0
     assert all(sorted(line) == ["evidence", "ok", "step"] for line in shown.lines)
     assert all(line["evidence"]["seconds"] >= 0 for line in shown.lines)
 
 
-def test_a_token_enrols_one_board_only(shown: Demo) -> None:
-    assert evidence(shown, "enrol")["device"].startswith("d-")
+def test_each_board_has_an_id_of_its_own_and_a_token_enrols_one_board_only(shown: Demo) -> None:
+    devices = {name: found["device"] for name, found in boards(shown, "enrol").items()}
+    assert devices.keys() == BOARDS.keys()
+    assert len(set(devices.values())) == len(BOARDS)
     assert evidence(shown, "enrol")["token_worked_twice"] is False
 
 
@@ -99,39 +115,59 @@ def test_a_token_enrols_one_board_only(shown: Demo) -> None:
 def test_good_releases_are_committed_and_the_same_weights_are_not_fetched_twice(
     shown: Demo, step: str, weights: bool
 ) -> None:
-    found = evidence(shown, step)
-    assert (found["rollout"], found["update_state"]) == ("succeeded", "committed")
-    assert found["current_manifest_sha256"] == found["target_manifest_sha256"]
-    assert (found["fetched_bytes"] > WEIGHTS_SEALED_BYTES) is weights
-    assert (found["uploaded_bytes"] > WEIGHTS_SEALED_BYTES) is weights
-    assert found["engine"].startswith("onnxruntime ")
+    assert evidence(shown, step)["rollout"] == "succeeded"
+    assert (evidence(shown, step)["uploaded_bytes"] > 3 * WEIGHTS_SEALED_BYTES) is weights
+    for found in boards(shown, step).values():
+        assert found["update_state"] == "committed"
+        assert found["current_manifest_sha256"] == found["target_manifest_sha256"]
+        assert (found["fetched_bytes"] > WEIGHTS_SEALED_BYTES) is weights
+
+
+def test_each_board_fetches_and_runs_the_network_in_its_own_format_only(shown: Demo) -> None:
+    for step in ("release-1", "release-2", "release-3", "release-4"):
+        ran = {name: (one["engine"].split()[0], one["format"]) for name, one in boards(shown, step).items()}
+        assert ran == BOARDS
+    fetched = [one["fetched_bytes"] for one in boards(shown, "release-1").values()]
+    assert all(number < evidence(shown, "release-1")["uploaded_bytes"] - WEIGHTS_SEALED_BYTES for number in fetched)
 
 
 @pytest.mark.parametrize(
-    ("step", "state", "why"), [("release-3", "fell-back", "p95 "), ("release-4", "refused", "golden cases")]
+    ("step", "state", "why"), [("release-3", "fell-back", "p95 "), ("release-4", "refused", "golden cases: ")]
 )
-def test_board_goes_back_to_the_good_release_and_says_why(shown: Demo, step: str, state: str, why: str) -> None:
-    found = evidence(shown, step)
-    assert (found["rollout"], found["update_state"]) == ("failed", state)
-    assert why in found["reason"]
-    assert found["current_manifest_sha256"] == evidence(shown, "release-2")["current_manifest_sha256"]
-    assert found["target_manifest_sha256"] != found["current_manifest_sha256"]
+def test_every_board_goes_back_to_the_good_release_and_says_why(shown: Demo, step: str, state: str, why: str) -> None:
+    good = {name: found["current_manifest_sha256"] for name, found in boards(shown, "release-2").items()}
+    assert evidence(shown, step)["rollout"] == "failed"
+    for name, found in boards(shown, step).items():
+        assert found["update_state"] == state
+        assert why in found["reason"]
+        assert found["current_manifest_sha256"] == good[name]
+        assert found["target_manifest_sha256"] != good[name]
 
 
-def test_reports_are_new_ones_each_time(shown: Demo) -> None:
-    counters = [evidence(shown, f"release-{version}")["reported_counter"] for version in (1, 2, 3, 4)]
+def test_faces_are_found_by_the_boards_that_read_the_second_model(shown: Demo) -> None:
+    assert evidence(shown, "faces")["rollout"] == "succeeded"
+    assert {name: one["engine"].split()[0] for name, one in boards(shown, "faces").items()} == READ_TFLITE
+    assert {one["format"] for one in boards(shown, "faces").values()} == {"tflite"}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_reports_are_new_ones_each_time(shown: Demo, name: str) -> None:
+    counters = [boards(shown, f"release-{version}")[name]["reported_counter"] for version in (1, 2, 3, 4)]
     assert counters == sorted(set(counters))
 
 
-def test_every_sound_has_one_answer(shown: Demo) -> None:
-    found = evidence(shown, "answers")
-    assert found["sounds"] == found["answers"] > 20
-    assert not any(found[fault] for fault in ("missing", "twice", "foreign", "left_in_folder"))
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_sound_and_every_photograph_has_one_answer(shown: Demo, name: str) -> None:
+    found = boards(shown, "answers")[name]
+    assert found["sounds"] > 20
+    assert ("photographs" in found) is (name in READ_TFLITE)
+    assert found["sounds"] + found.get("photographs", 0) == found["answers"]
+    assert not any(found[fault] for fault in ("missing", "twice", "foreign", "refused", "left_in_folder"))
 
 
 def test_publishers_keys_are_nowhere_else(shown: Demo) -> None:
     keys = {path.read_bytes() for path in (shown.state / "publisher").rglob("*") if path.is_file()}
-    for folder in ("fleet", "agent", "operator", "logs"):
+    for folder in ("fleet", "boards", "operator", "logs"):
         assert keys.isdisjoint(path.read_bytes() for path in (shown.state / folder).rglob("*.pem"))
 
 

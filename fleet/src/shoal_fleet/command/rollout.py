@@ -37,20 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add `shoal rollout`."""
     example = "shoal rollout start note-events 2 --device yard-3 --watch"
     actions = add_group(commands, "rollout", summary="move devices to a release", example=example)
-    start = add_command(
-        actions,
-        "start",
-        summary="roll a release out",
-        description="Roll a release out. A device that does badly on it goes back by itself.",
-        example=example,
-        run=_start,
-    )
-    start.add_argument("name", help="model")
-    start.add_argument("version", type=int, help="release")
-    devices = start.add_mutually_exclusive_group(required=True)
-    devices.add_argument("--device", action="append", metavar="DEVICE", help="id or name; may be given more than once")
-    devices.add_argument("--all", action="store_true", help="all devices that aren't revoked")
-    start.add_argument("--watch", action="store_true", help="stay until it has ended")
+    start = _add_start(actions, example=example)
     add_command(
         actions,
         "list",
@@ -91,11 +78,38 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         )
 
 
+def _add_start(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", *, example: str
+) -> argparse.ArgumentParser:
+    start = add_command(
+        actions,
+        "start",
+        summary="roll a release out",
+        description="Roll a release out. A device that does badly on it goes back by itself.",
+        example=example,
+        run=_start,
+    )
+    start.add_argument("name", help="model")
+    start.add_argument("version", type=int, help="release")
+    devices = start.add_mutually_exclusive_group(required=True)
+    devices.add_argument("--device", action="append", metavar="DEVICE", help="id or name; may be given more than once")
+    devices.add_argument("--all", action="store_true", help="all devices that aren't revoked")
+    start.add_argument("--watch", action="store_true", help="stay until it has ended")
+    start.add_argument(
+        "--probation-answers", type=int, metavar="N", help="answers that a device judges the release by (20)"
+    )
+    start.add_argument(
+        "--probation-p95-ratio", type=float, metavar="X", help="p95 may be so many times that of the previous one (2)"
+    )
+    return start
+
+
 def _start(arguments: argparse.Namespace) -> None:
     body = {
         "release": arguments.name,
         "version": arguments.version,
         "devices": ["all"] if arguments.all else arguments.device,
+        "probation": {"answers": arguments.probation_answers, "p95_ratio": arguments.probation_p95_ratio},
     }
     with Client() as client:
         shown = client.post("/api/v1/rollouts", body)

@@ -8,18 +8,21 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 from shoal_wire.errors import WireError
 from shoal_wire.update import UpdateState
 
-from shoal_fleet.command.demo import steps
+from shoal_fleet.command.demo import rollouts, steps
+from shoal_fleet.command.demo.boards import BOARDS, FACES, boards_with
 from shoal_fleet.command.demo.evidence import Shown
 from shoal_fleet.command.demo.live_table import LiveTable
 from shoal_fleet.command.demo.programs import Programs, command
@@ -33,13 +36,14 @@ _CHECK_S = 1.0
 
 _TITLES = {
     "start": "The fleet starts, with its broker",
-    "enrol": "A board enrols with a one-time token",
-    "model": "A real model is fetched, and four releases are built",
-    "release-1": "Release 1: the first install",
+    "enrol": "Three boards enrol with one-time tokens, each with another engine",
+    "models": "Two real models are fetched, and five releases are built",
+    "release-1": "Release 1: the first install, on each board in its engine's own format",
     "release-2": "Release 2: better, with the same weights",
-    "release-3": "Release 3: right but too slow, so the board goes back",
-    "release-4": "Release 4: damaged weights, so the board refuses it",
-    "answers": "Every sound has exactly one answer",
+    "release-3": "Release 3: right but too slow, so each board goes back",
+    "release-4": "Release 4: damaged weights, so each board refuses it",
+    "faces": "A second model, face detection, on the boards that read it",
+    "answers": "Every sound and every photograph has exactly one answer",
 }
 """The steps in their order, as people read them."""
 
@@ -49,9 +53,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = add_command(
         commands,
         "demo",
-        summary="fleet, board and four releases of a real model on this machine",
-        description="Start a fleet and a board on this machine and roll four releases of a real model out: two good\n"
-        "ones, one that is too slow and one that is damaged. The board takes the bad ones back by itself.\n"
+        summary="fleet, three boards and five releases of two real models on this machine",
+        description="Start a fleet and three boards on this machine, each with another engine, and roll four releases\n"
+        "of a real model out: two good ones, one that is too slow and one that is damaged. The boards take\n"
+        "the bad ones back by themselves. Then a second model goes to the two boards that read it.\n"
         "It takes two minutes at most, then stays up until Ctrl-C. It listens on loopback only.",
         example="shoal demo --once --json",
         run=_run,
@@ -98,8 +103,7 @@ class _Reporter:
             return
         mark = ("✔ ", "green") if shown.ok else ("✘ ", "red")
         self.console.print(Text.assemble(mark, (_TITLES[step], "bold"), (f"  {seconds} s", "dim")))
-        for words in shown.words:
-            self.console.print(Padding(Text(printable(words)), (0, 0, 0, 2)))
+        self.console.print(Padding(_in_words(shown), (0, 0, 0, 2)))
         if not shown.ok:
             self.console.print_json(msgspec.json.encode(shown.evidence).decode())
 
@@ -120,28 +124,29 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _show(stage: Stage, programs: Programs, reporter: _Reporter, *, stays: bool) -> None:
+    building = steps.begin_releases(stage, programs)
     url = reporter.take("start", lambda: steps.start_fleet(stage, programs))
     scene = reporter.take("enrol", lambda: steps.enrol(stage, programs))
     if reporter.live is not None:
-        reporter.live.show_board(scene)
-    sounds = reporter.take("model", lambda: steps.fetch_model(stage, programs))
-    if reporter.live is not None:
-        reporter.live.show_played(sounds.placed())
+        reporter.live.show_boards(scene)
+    reporter.take("models", lambda: steps.take_releases(scene, building))
     _roll_releases_out(scene, reporter)
     if stays:
         _stay_up(url, scene, reporter)
     else:
-        reporter.take("answers", lambda: steps.account_for_sounds(scene, sounds))
+        reporter.take("answers", lambda: steps.account_for_items(scene))
 
 
 def _roll_releases_out(scene: Scene, reporter: _Reporter) -> None:
-    """Two releases that are good, and two that the board must not keep."""
-    reporter.take("release-1", lambda: steps.commit(scene, 1, fetches_weights=True))
-    good = reporter.take("release-2", lambda: steps.commit(scene, 2, fetches_weights=False))
-    fell_back = UpdateState.FELL_BACK
-    reporter.take("release-3", lambda: steps.take_back(scene, 3, good=good, state=fell_back, why="p95"))
-    refused = UpdateState.REFUSED
-    reporter.take("release-4", lambda: steps.take_back(scene, 4, good=good, state=refused, why="golden cases failed"))
+    """Two releases that are good, two that no board must keep, and one of another model."""
+    commit, take_back = partial(rollouts.commit, scene), partial(rollouts.take_back, scene, boards=BOARDS)
+    fell_back, refused = UpdateState.FELL_BACK, UpdateState.REFUSED
+    reporter.take("release-1", lambda: commit("release-1", boards=BOARDS, fetches_weights=True))
+    good = reporter.take("release-2", lambda: commit("release-2", boards=BOARDS, fetches_weights=False))
+    reporter.take("release-3", lambda: take_back("release-3", good=good, state=fell_back, why="p95"))
+    reporter.take("release-4", lambda: take_back("release-4", good=good, state=refused, why="golden cases: "))
+    steps.show_photographs(scene)
+    reporter.take("faces", lambda: commit("face-1", boards=boards_with(FACES), fetches_weights=True))
 
 
 def _open_reporter(watching: contextlib.ExitStack, *, as_json: bool) -> _Reporter:
@@ -150,6 +155,13 @@ def _open_reporter(watching: contextlib.ExitStack, *, as_json: bool) -> _Reporte
     is_watched = sys.stdout.isatty() and not as_json
     live = watching.enter_context(LiveTable(console)) if is_watched else None
     return _Reporter(console, live, as_json=as_json)
+
+
+def _in_words(shown: Shown) -> RenderableType:
+    boards = Table.grid(padding=(0, 2))
+    for name, lines in shown.boards.items():
+        boards.add_row(name, Text("\n".join(printable(line) for line in lines if line)))
+    return Group(*([boards] if shown.boards else []), *(Text(printable(line)) for line in shown.words))
 
 
 def _stay_up(url: str, scene: Scene, reporter: _Reporter) -> None:

@@ -1,55 +1,73 @@
-"""What does a person see while the demo runs? What it is at, the board in a table, and the last answer."""
+"""What does a person see while the demo runs? What it is at, the boards in a table, and what each answered last."""
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections import Counter
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 from shoal_wire.errors import WireError
+from shoal_wire.update import FAILED, UpdateState
 
-from shoal_fleet.command.demo.sounds import Sound
-from shoal_fleet.command.demo.stage import DEVICE, Scene
+from shoal_fleet.command.demo.boards import BOARDS, Board, Feed
+from shoal_fleet.command.demo.stage import Scene
 from shoal_fleet.command.errors import CommandError
-from shoal_fleet.command.output import Columns, printable, table
-from shoal_fleet.command.views import Answer, Device, Pace, parse
+from shoal_fleet.command.output import Columns, table
+from shoal_fleet.command.views import Answer, Device, Pace, Update, parse
 
 
-class _Line(NamedTuple):
-    """The board, as the fleet knows it now."""
+class Line(NamedTuple):
+    """A board, as the fleet knows it now."""
 
-    release: str
-    engine: str
-    state: str
-    pace: Pace
+    board: str
+    engine: str = ""
+    releases: str = ""
+    state: str = ""
+    answers: int = 0
+    pace: Pace | None = None
 
 
-_COLUMNS: Columns[_Line] = {
-    "DEVICE": lambda line: DEVICE,
-    "RELEASE": lambda line: line.release,
+class Said(NamedTuple):
+    """What a board answered last to a kind of item, beside what was in the item."""
+
+    board: str
+    source: str
+    answer: str
+    placed: str
+
+
+_COLUMNS: Columns[Line] = {
+    "BOARD": lambda line: line.board,
     "ENGINE": lambda line: line.engine,
+    "RELEASES": lambda line: line.releases,
     "STATE": lambda line: line.state,
-    "ANSWERS/S": lambda line: _number(line.pace.answers_per_s, digits=1),
-    "P50/P95 MS": lambda line: f"{_number(line.pace.p50_ms)}/{_number(line.pace.p95_ms)}",
+    "ANSWERS": lambda line: line.answers,
+    "P50/P95 MS": lambda line: f"{_number(line.pace.p50_ms)}/{_number(line.pace.p95_ms)}" if line.pace else "",
 }
-_PERIOD_S = 0.5
+_LAST_COLUMNS: Columns[Said] = {
+    "BOARD": lambda said: said.board,
+    "GIVEN": lambda said: said.source,
+    "LAST ANSWER": lambda said: said.answer,
+    "AS PLACED": lambda said: said.placed,
+}
+_PERIOD_S = 1.0
 _WINDOW_S = 15
-_SERVING = {"committed": "serving"}
-"""The one state of an update that is said in another word: it is over, and the release serves."""
+_FAILED = {state.value for state in FAILED}
+"""An update in one of these is over: what was there before serves."""
 
 
 class LiveTable:
-    """Draws below what is printed, twice a second, in a thread of its own. Use as a context manager."""
+    """Draws below what is printed, and asks the fleet once a second, in a thread. Use as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._scene: Scene | None = None
-        self._sounds: Mapping[str, Sound] = {}
-        self._last: Answer | None = None
+        self._told = Told()
         self._step: RenderableType = Text("")
-        self._board: tuple[RenderableType, ...] = ()
+        self._boards: tuple[RenderableType, ...] = ()
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._draw)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="live-table", daemon=True)
@@ -68,47 +86,99 @@ class LiveTable:
         """Say what the demo is at; nothing where the title is empty."""
         self._step = Spinner("dots", Text(title)) if title else Text("")
 
-    def show_board(self, scene: Scene) -> None:
-        """Show the board from now on."""
+    def show_boards(self, scene: Scene) -> None:
+        """Show the boards from now on."""
         self._scene = scene
 
-    def show_played(self, sounds: Mapping[str, Sound]) -> None:
-        """The scores to show beside what was heard."""
-        self._sounds = sounds
-
     def _draw(self) -> RenderableType:
-        return Group(self._step, *self._board)
+        return Group(self._step, *self._boards)
 
     def _work(self) -> None:
         while not self._ended.wait(_PERIOD_S):
             if self._scene is not None:
                 with contextlib.suppress(CommandError, WireError):  # the fleet may be ending: the steps say so
-                    self._board = (Text(""), table([_read_line(self._scene)], _COLUMNS), self._read_last(self._scene))
+                    self._boards = self._read(self._scene)
 
-    def _read_last(self, scene: Scene) -> Text:
-        new = scene.answers(after=self._last.id if self._last else 0)
-        self._last = new[-1] if new else self._last
-        if self._last is None:
-            return Text("\nno answer yet", style="dim")
-        sound = self._sounds.get(self._last.item)
-        lines = ["", f"last answer, to {self._last.item}", f"  heard   {self._last.words}"]
-        lines.append(f"  played  {sound.played if sound else '?'}")
-        return Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
+    def _read(self, scene: Scene) -> tuple[RenderableType, ...]:
+        self._told.take(scene.answers(after=self._told.newest))
+        devices = {one.id: one for one in parse(scene.client.get("/api/v1/devices"), list[Device], what="devices")}
+        measured = scene.client.get("/api/v1/telemetry", window_s=_WINDOW_S)
+        paces = {one.device: one for one in parse(measured, list[Pace], what="telemetry")}
+        ids = {board: scene.devices[board.name] for board in BOARDS}
+        lines = [
+            describe(board, devices.get(device), answers=self._told.counts[device], pace=paces.get(device))
+            for board, device in ids.items()
+        ]
+        last = [self._say(scene, board, feed) for board in BOARDS for feed in board.feeds]
+        said = [one for one in last if one]
+        answered: tuple[RenderableType, ...] = (Text(""), _one_line_each(said)) if said else ()
+        return (Text(""), _boards(lines), *answered)
+
+    def _say(self, scene: Scene, board: Board, feed: Feed) -> Said | None:
+        answer = self._told.last.get((scene.devices[board.name], feed.source))
+        if answer is None:
+            return None
+        item = scene.placed(board, feed).get(answer.item)
+        return Said(board.name, source=feed.source, answer=answer.words, placed=item.words if item else "?")
 
 
-def _read_line(scene: Scene) -> _Line:
-    device = parse(scene.client.get(f"/api/v1/devices/{scene.device}"), Device, what="device")
-    shown = scene.client.get("/api/v1/telemetry", device=scene.device, window_s=_WINDOW_S)
-    pace = next(iter(parse(shown, list[Pace], what="telemetry")), Pace(None, None, None))
-    slot = next(iter(device.reported.slots), None) if device.reported else None
-    update = device.reported.update if device.reported else None
-    return _Line(
-        release=f"{slot.release} {slot.serving.version}" if slot and slot.serving else "",
-        engine=slot.engine if slot else "",
-        state=_SERVING.get(update.state, f"{update.state} ({update.target.version})") if update else "",
+class Told:
+    """All answers that were read so far: their number by device, and the last one by device and source."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self.counts: Counter[str] = Counter()
+        self.last: dict[tuple[str, str], Answer] = {}
+
+    def take(self, answers: list[Answer]) -> None:
+        """Count the answers that came after `newest`."""
+        for answer in answers:
+            self.counts[answer.device] += 1
+            self.last[answer.device, answer.source] = answer
+            self.newest = answer.id
+
+
+def describe(board: Board, device: Device | None, *, answers: int, pace: Pace | None) -> Line:
+    """A board's line in the table."""
+    reported = device.reported if device else None
+    if reported is None:
+        return Line(board.name, answers=answers, pace=pace)
+    serving = [slot for slot in reported.slots if slot.serving]
+    update = reported.update
+    return Line(
+        board.name,
+        engine=", ".join(sorted({slot.engine for slot in serving})),
+        releases=", ".join(f"{slot.release} {slot.serving.version}" for slot in serving if slot.serving),
+        state=_describe_state(update) if update else "",
+        answers=answers,
         pace=pace,
     )
 
 
-def _number(value: float | None, *, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _describe_state(update: Update) -> str:
+    if update.state == UpdateState.COMMITTED.value:
+        return "serving"
+    return f"{'serving, ' if update.state in _FAILED else ''}{update.state} {update.target.version}"
+
+
+def _boards(lines: list[Line]) -> Table:
+    """Where there is little room, releases and states go on in the next line, and names don't."""
+    drawn = table(lines, _COLUMNS)
+    for column in drawn.columns[:2]:
+        column.no_wrap = True
+    return drawn
+
+
+def _one_line_each(said: list[Said]) -> Table:
+    """What doesn't fit is cut off, of answers and what was placed alike."""
+    drawn = table(said, _LAST_COLUMNS)
+    drawn.expand = True
+    for column in drawn.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+    for column in drawn.columns[2:]:
+        column.ratio = 1
+    return drawn
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

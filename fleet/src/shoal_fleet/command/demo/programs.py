@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,8 +21,16 @@ _Found = TypeVar("_Found")
 _COMMANDS = Path(sys.executable).parent
 _GRACE_S = 10.0
 _POLL_S = 0.2
-
+_CHECK_S = 1.0
 _COMMAND_TIMEOUT_S = 300.0
+
+
+class Begun(NamedTuple):
+    """A command under way."""
+
+    process: subprocess.Popen[str]
+    words: str
+    """What to call it."""
 
 
 class Programs:
@@ -56,38 +64,59 @@ class Programs:
                 text=True,
                 start_new_session=True,
             )
-        if not reads:
-            self._running[name] = process
+        self._running[name] = process
         self._ending.callback(_end, process)
         return process
 
-    def run(self, *command: str, stdin: str = "", may_fail: bool = False) -> dict[str, Any]:
-        """Run a command to its end; returns the JSON object on its last line, or an empty one.
+    def let_end(self, name: str) -> None:
+        """A program is no longer needed: that it ends is no fault from now on."""
+        self._running.pop(name)
+
+    def begin(self, *command: str, stdin: str = "") -> Begun:
+        """Start a command that ends by itself, while there is something else to do. `stdin` fits into a pipe."""
+        process = subprocess.Popen(
+            _with_demo(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+            text=True,
+            start_new_session=True,
+        )
+        self._ending.callback(_end, process)
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(stdin)
+            process.stdin = None
+        return Begun(process, " ".join([Path(command[0]).name, *command[1:3]]))
+
+    def result(self, begun: Begun, *, may_fail: bool = False) -> dict[str, Any]:
+        """Wait until a command has ended; returns the JSON object on its last line, or an empty one.
 
         Raises:
-            CommandError: it failed, with what it said.
+            CommandError: it failed, with what it said; or another program ended meanwhile.
         """
-        words = " ".join([Path(command[0]).name, *command[1:3]])
-        try:
-            done = subprocess.run(
-                _with_demo(command),
-                input=stdin,
-                capture_output=True,
-                env=self._environment,
-                text=True,
-                check=False,
-                start_new_session=True,
-                timeout=_COMMAND_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise CommandError(f"`{words} …` hasn't ended within {_COMMAND_TIMEOUT_S:.0f} s") from None
-        if done.returncode and not may_fail:
-            raise CommandError(f"`{words} …` failed: {_last_line(done.stderr)}")
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        deadline, said = time.monotonic() + _COMMAND_TIMEOUT_S, None
+        while said is None:
+            try:
+                said = begun.process.communicate(timeout=_CHECK_S)
+            except subprocess.TimeoutExpired:
+                self.check()
+                if time.monotonic() > deadline:
+                    late = f"`{begun.words} …` hasn't ended within {_COMMAND_TIMEOUT_S:.0f} s"
+                    raise CommandError(late) from None
+        stdout, stderr = said
+        if begun.process.returncode and not may_fail:
+            raise CommandError(f"`{begun.words} …` failed: {_last_line(stderr)}")
+        lines = [line for line in stdout.splitlines() if line.startswith("{")]
         return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else {}
 
+    def run(self, *command: str, stdin: str = "", may_fail: bool = False) -> dict[str, Any]:
+        """Run a command to its end. Returns and raises as `result` does."""
+        return self.result(self.begin(*command, stdin=stdin), may_fail=may_fail)
+
     def check(self) -> None:
-        """Make sure that all still run whose output isn't read: of the others the reader notices.
+        """Make sure that all programs still run.
 
         Raises:
             CommandError: one has ended, with the last line of its log.
@@ -107,11 +136,20 @@ class Programs:
         Raises:
             CommandError: it didn't come in time, or a program ended meanwhile.
         """
+        found = self.settle(look, is_settled=lambda one: one is not None, timeout_s=timeout_s)
+        if found is None:
+            raise CommandError(f"{what}: not within {timeout_s:.0f} s")
+        return found
+
+    def settle(self, look: Callable[[], _Found], *, is_settled: Callable[[_Found], bool], timeout_s: float) -> _Found:
+        """What `look` finds once it is settled, or in the end all the same.
+
+        Raises:
+            CommandError: a program ended meanwhile.
+        """
         deadline = time.monotonic() + timeout_s
-        while (found := look()) is None:
+        while not is_settled(found := look()) and time.monotonic() < deadline:
             self.check()
-            if time.monotonic() > deadline:
-                raise CommandError(f"{what}: not within {timeout_s:.0f} s")
             time.sleep(_POLL_S)
         return found
 
@@ -139,8 +177,9 @@ def _end(process: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _last_line(text: str) -> str:

@@ -1,36 +1,42 @@
-"""Which steps does the demo take, each through the commands that a user would type, each with evidence?"""
+"""Which steps does the demo take, each through the commands that a user would type, each with evidence?
+
+Rollouts, which are steps as well, are in `rollouts`.
+"""
 
 import shutil
 import sys
-import time
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 from shoal_wire.encoding import decode_struct
-from shoal_wire.update import UpdateState
 
 from shoal_fleet.command.account import Login
 from shoal_fleet.command.client import Client
-from shoal_fleet.command.demo.evidence import Expected, Shown, every_sound_answered_once, update_ended
-from shoal_fleet.command.demo.programs import Programs, command
-from shoal_fleet.command.demo.sounds import SOURCE, Sounds
-from shoal_fleet.command.demo.stage import DEVICE, MODEL, Scene, Stage
-from shoal_fleet.command.errors import CommandError
+from shoal_fleet.command.demo.boards import BOARDS, FACES, NOTES, Board, Feed, agent_configuration, boards_with
+from shoal_fleet.command.demo.evidence import Shown, every_item_answered_once, on_every_board
+from shoal_fleet.command.demo.items import Placing, stop_all
+from shoal_fleet.command.demo.programs import Begun, Programs, command
+from shoal_fleet.command.demo.rollouts import read_draft
+from shoal_fleet.command.demo.stage import Scene, Stage
 from shoal_fleet.command.views import Device, parse
 
-PACE_S = 0.4
-"""A sound every so often: less than half of what one core answers."""
-RELEASES = 4
+RELEASES = {NOTES: 4, FACES: 1}
 _ENDLESS = 1_000_000
-_NOTHING_LARGE_BYTES = 64 << 10
-"""The sealed weights alone have more than three times as many."""
-_NOTE_EVENTS = (sys.executable, "-m", "shoal_converters.note_events")
+_SEEDS_APART = 100_000
+"""Each board hears and sees something else."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
     """Content of addresses.json, which the fleet writes once it listens."""
 
     operators_url: str
+
+
+def begin_releases(stage: Stage, programs: Programs) -> tuple[Begun, ...]:
+    """Begin to fetch the trained networks and to build the release folders from them: it takes a while."""
+    out = ("build", "--out", str(stage.releases), "--json")
+    return tuple(programs.begin(sys.executable, "-m", feed.package, *out) for feed in RELEASES)
 
 
 def start_fleet(stage: Stage, programs: Programs) -> tuple[Shown, str]:
@@ -52,116 +58,129 @@ def start_fleet(stage: Stage, programs: Programs) -> tuple[Shown, str]:
 
 
 def enrol(stage: Stage, programs: Programs) -> tuple[Shown, Scene]:
-    """Make the publisher's keys, enrol the board with a one-time token and start its agent."""
+    """Make the publisher's keys, enrol each board with a one-time token and start its agent."""
     programs.run(command("shoal"), "keys", "init", "--publisher", str(stage.publisher), "--json")
-    token = programs.run(command("shoal"), "device", "token", "--name", DEVICE, "--json")["token"]
-    _configure_agent(stage)
-    state = ("--state", str(stage.agent))
-    programs.run(command("shoal-agent"), "enrol", "-", "--profile", "generic-x86-64", *state, stdin=token)
-    programs.start("agent", command("shoal-agent"), "run", *state)
+    tokens = _make_tokens(programs)
+    _enrol_boards(stage, programs, tokens)
     client = _client(stage)
-    device = parse(client.get(f"/api/v1/devices/{DEVICE}"), Device, what="device").id
-    scene = Scene(stage, programs, client, device)
-    reported = programs.wait_for("the board's first signed report", scene.reported, timeout_s=60)
-    worked_twice = _try_token_again(stage, programs, token)
-    evidence = {
-        "device": device,
-        "profile": reported.profile,
-        "agent": reported.agent_version,
-        "token_worked_twice": worked_twice,
+    named = {device.name: device.id for device in parse(client.get("/api/v1/devices"), list[Device], what="devices")}
+    scene = Scene(stage, programs, client, named)
+    thief = _begin_theft(stage, programs, token=tokens[BOARDS[0]])
+    shown = {board.name: _show_enrolled(scene, board) for board in BOARDS}
+    worked_twice = _has_worked(stage, programs, thief)
+    again = "a token worked TWICE" if worked_twice else "a token was refused the second time"
+    every = on_every_board(shown, token_worked_twice=worked_twice)
+    return every._replace(ok=every.ok and not worked_twice, words=(again,)), scene
+
+
+def take_releases(scene: Scene, building: Iterable[Begun]) -> tuple[Shown, None]:
+    """Wait for the release folders, and begin to place sounds in each board's folder."""
+    for begun in building:
+        scene.programs.result(begun)
+    folders = sorted(path.parent.name for path in scene.stage.releases.glob("*/release.json"))
+    drafts = {folder: read_draft(scene.stage, folder) for folder in folders}
+    _place(scene, NOTES)
+    variants = {
+        folder: [variant.name for model in draft.models for variant in model.variants]
+        for folder, draft in drafts.items()
     }
-    again = "its token worked TWICE" if worked_twice else "its token was refused the second time"
-    return Shown(ok=not worked_twice, evidence=evidence, words=(f"{DEVICE} is {device}; {again}",)), scene
+    counts = Counter(draft.name for draft in drafts.values())
+    ok = counts == {feed.model: count for feed, count in RELEASES.items()}
+    words = tuple(f"{draft.name} {draft.version} as {', '.join(variants[name])}" for name, draft in drafts.items())
+    return Shown(ok=ok, evidence={"built": variants}, words=words), None
 
 
-def fetch_model(stage: Stage, programs: Programs) -> tuple[Shown, Sounds]:
-    """Fetch the trained network, build the release folders from it, and begin to place sounds in the board's folder."""
-    fetched = programs.run(*_NOTE_EVENTS, "fetch", "--json")
-    programs.run(*_NOTE_EVENTS, "build", "--out", str(stage.releases), "--json")
-    built = sorted(path.parent.name for path in stage.releases.glob("*/release.json"))
-    out = ("--count", str(_ENDLESS), "--pace", str(PACE_S), "--seed", "1", "--out", str(stage.sounds), "--json")
-    sounds = Sounds(programs.start("sounds", *_NOTE_EVENTS, "sounds", *out, reads=True))
-    words = f"{len(built)} release folders of a network that hears notes; a new sound every {PACE_S} s"
-    return Shown(ok=len(built) == RELEASES, evidence={**fetched, "built": built}, words=(words,)), sounds
+def show_photographs(scene: Scene) -> None:
+    """Begin to place photographs in the folders of the boards that look for faces."""
+    _place(scene, FACES)
 
 
-def commit(scene: Scene, version: int, *, fetches_weights: bool) -> tuple[Shown, str]:
-    """Roll out a release that the board must keep; also returns its manifest's digest."""
-    digest, extra = _roll_out(scene, version)
-    expected = Expected(
-        UpdateState.COMMITTED,
-        target=digest,
-        current=digest,
-        most_fetched_bytes=None if fetches_weights else _NOTHING_LARGE_BYTES,
-    )
-    return _judge(scene, expected, {**extra, "expected_rollout": "succeeded"}), digest
+def account_for_items(scene: Scene) -> tuple[Shown, None]:
+    """Place no more, and compare what was placed with the fleet's database, board by board."""
+    for board, feed in scene.placings:
+        scene.programs.let_end(_placing(board, feed))
+    stop_all(scene.placings.values())
+    shown = scene.programs.settle(lambda: _account(scene), is_settled=lambda one: one.ok, timeout_s=120)
+    return shown, None
 
 
-def take_back(scene: Scene, version: int, *, good: str, state: UpdateState, why: str) -> tuple[Shown, str]:
-    """Roll out a release that the board must not keep: it runs `good` afterwards and says why."""
-    digest, extra = _roll_out(scene, version)
-    expected = Expected(state, target=digest, current=good, why=why)
-    return _judge(scene, expected, {**extra, "expected_rollout": "failed"}), digest
+def _account(scene: Scene) -> Shown:
+    answers = scene.answers()
+    shown = {}
+    for board in BOARDS:
+        device, folder = scene.devices[board.name], scene.stage.board(board)
+        shown[board.name] = every_item_answered_once(
+            device,
+            {feed.source: scene.placed(board, feed).values() for feed in board.feeds},
+            [answer for answer in answers if answer.device == device],
+            [f"{feed.source}/{path.name}" for feed in board.feeds for path in (folder / feed.source).iterdir()],
+        )
+    return on_every_board(shown)
 
 
-def account_for_sounds(scene: Scene, sounds: Sounds) -> tuple[Shown, None]:
-    """Stop placing sounds, and compare what was placed with the fleet's database."""
-    sounds.stop()
-
-    def look() -> Shown:
-        left = [path.name for path in scene.stage.sounds.iterdir()]
-        return every_sound_answered_once(scene.device, sounds.placed(), scene.answers(), left)
-
-    def settled() -> Shown | None:
-        shown = look()
-        return shown if shown.ok else None
-
-    try:
-        return scene.programs.wait_for("an answer to every sound", settled, timeout_s=60), None
-    except CommandError:
-        return look(), None
-
-
-def _roll_out(scene: Scene, version: int) -> tuple[str, dict[str, Any]]:
-    """Release and roll out one version, and wait for the end; returns its manifest's digest, and evidence."""
-    folder = scene.stage.releases / f"release-{version}"
-    publisher = ("--publisher", str(scene.stage.publisher))
-    release = scene.programs.run(command("shoal"), "release", "create", str(folder), *publisher, "--json")
-    started = time.monotonic()
-    target = (MODEL, str(version), "--device", scene.device, "--watch", "--timeout", "90", "--json")
-    rollout = scene.programs.run(command("shoal"), "rollout", "start", *target, may_fail=True)
-    return release["manifest_sha256"], {
-        "rollout": rollout.get("state", "not ended"),
-        "rollout_seconds": round(time.monotonic() - started, 2),
-        "uploaded_bytes": release["uploaded_bytes"],
+def _make_tokens(programs: Programs) -> dict[Board, str]:
+    begun = {
+        board: programs.begin(command("shoal"), "device", "token", "--name", board.name, "--json") for board in BOARDS
     }
+    return {board: programs.result(one)["token"] for board, one in begun.items()}
 
 
-def _judge(scene: Scene, expected: Expected, extra: dict[str, Any]) -> Shown:
-    reported = scene.reported()
-    if reported is None:
-        return Shown(ok=False, evidence=extra, words=("the board has reported nothing",))
-    shown = update_ended(reported, model=MODEL, expected=expected)
-    ok = shown.ok and extra["rollout"] == extra["expected_rollout"]
-    return Shown(ok, {**shown.evidence, **extra}, shown.words)
+def _enrol_boards(stage: Stage, programs: Programs, tokens: dict[Board, str]) -> None:
+    begun = []
+    for board, token in tokens.items():
+        _make_folders(stage, board)
+        state = ("--state", str(stage.agent(board)))
+        enrolment = (command("shoal-agent"), "enrol", "-", "--profile", "generic-x86-64", *state)
+        begun.append(programs.begin(*enrolment, stdin=token))
+    for one in begun:
+        programs.result(one)
+    for board in tokens:
+        programs.start(board.name, command("shoal-agent"), "run", "--state", str(stage.agent(board)))
 
 
-def _try_token_again(stage: Stage, programs: Programs, token: str) -> bool:
-    """Whether another board, with other keys, comes in with a token that was used."""
+def _make_folders(stage: Stage, board: Board) -> None:
+    agent = stage.agent(board)
+    agent.mkdir(parents=True, mode=0o700)
+    (agent / "agent.toml").write_text(agent_configuration(board, folder=stage.board(board)))
+    for feed in board.feeds:
+        (stage.board(board) / feed.source).mkdir()
+
+
+def _show_enrolled(scene: Scene, board: Board) -> Shown:
+    what = f"the first signed report of {board.name}"
+    reported = scene.programs.wait_for(what, lambda: scene.reported(board), timeout_s=60)
+    device = scene.devices[board.name]
+    evidence = {"device": device, "profile": reported.profile, "agent": reported.agent_version}
+    return Shown(ok=True, evidence=evidence, words=(f"is {device}; may use {board.engine} only",))
+
+
+def _begin_theft(stage: Stage, programs: Programs, *, token: str) -> Begun:
+    """Another board, with other keys, tries a token that was used."""
+    return programs.begin(command("shoal-agent"), "enrol", "-", "--state", str(stage.folder / "thief"), stdin=token)
+
+
+def _has_worked(stage: Stage, programs: Programs, theft: Begun) -> bool:
+    programs.result(theft, may_fail=True)
     thief = stage.folder / "thief"
-    programs.run(command("shoal-agent"), "enrol", "-", "--state", str(thief), stdin=token, may_fail=True)
     worked = (thief / "device.json").exists()
     shutil.rmtree(thief, ignore_errors=True)
     return worked
 
 
-def _configure_agent(stage: Stage) -> None:
-    stage.agent.mkdir(mode=0o700)
-    stage.sounds.mkdir()
-    source = {"kind": "folder", "name": SOURCE, "path": str(stage.sounds), "release": MODEL}
-    lines = ["threads = 1", "", "[[sources]]"]
-    lines += [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in source.items()]
-    (stage.agent / "agent.toml").write_text("\n".join(lines) + "\n")
+def _place(scene: Scene, feed: Feed) -> None:
+    """Begin to place items of a kind for every board that answers them."""
+    for number, board in enumerate(boards_with(feed)):
+        seed = ("--seed", str(1 + number * _SEEDS_APART))
+        out = ("--count", str(_ENDLESS), "--pace", str(feed.pace_s), "--json")
+        folder = ("--out", str(scene.stage.board(board) / feed.source))
+        words = (sys.executable, "-m", feed.package, feed.source, *out, *seed, *folder)
+        program = scene.programs.start(_placing(board, feed), *words, reads=True)
+        scene.placings[board, feed] = Placing(program)
+
+
+def _placing(board: Board, feed: Feed) -> str:
+    """Name of the program that places items."""
+    return f"{board.name}-{feed.source}"
 
 
 def _client(stage: Stage) -> Client:
