@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shoal_worker.errors import BadTensor, EngineMissing, ModelRefused
+from shoal_worker.errors import BadTensor, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import MAX_NAME, MAX_RANK, MAX_TENSORS, Load, TensorSpec
 
 if TYPE_CHECKING:
@@ -49,6 +49,26 @@ class Inference(Protocol):
 
         An engine that can't stop a run goes on; a run that hasn't started yet never starts.
         """
+
+
+class WholeInference:
+    """An inference of an engine that can't stop a run: one that has started goes on to its end."""
+
+    def __init__(self, compute: Callable[[Mapping[str, Array]], dict[str, Array]], feeds: Mapping[str, Array]) -> None:
+        """`compute` is the run; it raises EngineFailed."""
+        self._compute = compute
+        self._feeds = dict(feeds)
+        self._is_cancelled = False
+
+    def run(self) -> dict[str, Array]:
+        """See `Inference.run`."""
+        if self._is_cancelled:
+            raise RunCancelled("the run was cancelled before it started")
+        return self._compute(self._feeds)
+
+    def cancel(self) -> None:
+        """See `Inference.cancel`."""
+        self._is_cancelled = True
 
 
 class Engine(Protocol):

@@ -13,8 +13,8 @@ import numpy as np
 import tensorrt
 
 from shoal_worker.cuda_driver import CudaDriver
-from shoal_worker.engines import check_device, check_feeds, check_precision
-from shoal_worker.errors import EngineFailed, ModelRefused, RunCancelled
+from shoal_worker.engines import WholeInference, check_device, check_feeds, check_precision
+from shoal_worker.errors import EngineFailed, ModelRefused
 from shoal_worker.messages import Load, TensorSpec
 from shoal_worker.tensorrt_plan import PRECISIONS, build_plan
 
@@ -80,10 +80,10 @@ class TensorRtEngine:
         self._context = self._engine.create_execution_context()
         self._memory: dict[str, tuple[int, int]] = {}  # address and size in bytes, by tensor
 
-    def prepare(self, feeds: Mapping[str, Array]) -> TensorRtInference:
+    def prepare(self, feeds: Mapping[str, Array]) -> WholeInference:
         """See `Engine.prepare`."""
         check_feeds(feeds, inputs=self.inputs)
-        return TensorRtInference(self, feeds=feeds)
+        return WholeInference(self.compute, feeds)
 
     def compute(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs, in memory of their own.
@@ -136,22 +136,3 @@ class TensorRtEngine:
         lengths = self._engine.get_tensor_shape(name)
         shape = tuple(None if length < 0 else int(length) for length in lengths)
         return TensorSpec(name=name, dtype=DTYPES[kind], shape=shape)
-
-
-class TensorRtInference:
-    """One run."""
-
-    def __init__(self, engine: TensorRtEngine, *, feeds: Mapping[str, Array]) -> None:
-        self._engine = engine
-        self._feeds = dict(feeds)
-        self._is_cancelled = False
-
-    def run(self) -> dict[str, Array]:
-        """See `Inference.run`."""
-        if self._is_cancelled:
-            raise RunCancelled("the run was cancelled before it started")
-        return self._engine.compute(self._feeds)
-
-    def cancel(self) -> None:
-        """See `Inference.cancel`. What the GPU has begun it ends."""
-        self._is_cancelled = True

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal_worker.engines import check_feeds, reason
-from shoal_worker.errors import EngineFailed, ModelRefused, RunCancelled
+from shoal_worker.engines import WholeInference, check_feeds, reason
+from shoal_worker.errors import EngineFailed, ModelRefused
 from shoal_worker.messages import TensorSpec
 from shoal_worker.tensors import DTYPES
 
@@ -53,10 +53,10 @@ class TfliteEngine:
         self._outputs = {details["name"]: details["index"] for details in outputs}
         self._shapes = {details["name"]: tuple(map(int, details["shape"])) for details in inputs}
 
-    def prepare(self, feeds: Mapping[str, Array]) -> TfliteInference:
+    def prepare(self, feeds: Mapping[str, Array]) -> WholeInference:
         """See `Engine.prepare`."""
         check_feeds(feeds, inputs=self.inputs)
-        return TfliteInference(self, feeds=feeds)
+        return WholeInference(self.compute, feeds)
 
     def compute(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs, in memory of their own.
@@ -83,25 +83,6 @@ class TfliteEngine:
             self._shapes.update(dict.fromkeys(changed, ()))
             self._interpreter.allocate_tensors()
             self._shapes.update(changed)
-
-
-class TfliteInference:
-    """One run."""
-
-    def __init__(self, engine: TfliteEngine, *, feeds: Mapping[str, Array]) -> None:
-        self._engine = engine
-        self._feeds = dict(feeds)
-        self._is_cancelled = False
-
-    def run(self) -> dict[str, Array]:
-        """See `Inference.run`."""
-        if self._is_cancelled:
-            raise RunCancelled("the run was cancelled before it started")
-        return self._engine.compute(self._feeds)
-
-    def cancel(self) -> None:
-        """See `Inference.cancel`. A run that has started goes on to its end."""
-        self._is_cancelled = True
 
 
 def _signature(tensors: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:

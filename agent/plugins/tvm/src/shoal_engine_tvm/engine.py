@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx
-from shoal_worker.engines import check_device, check_feeds, check_precision, reason
-from shoal_worker.errors import EngineFailed, EngineMissing, ModelRefused, RunCancelled
+from shoal_worker.engines import WholeInference, check_device, check_feeds, check_precision, reason
+from shoal_worker.errors import EngineFailed, EngineMissing, ModelRefused
 from shoal_worker.messages import Load, TensorSpec
 from shoal_worker.onnx_file import find_external_file
 from shoal_worker.tensors import DTYPES
@@ -76,10 +76,10 @@ class TvmEngine:
         self._library = library
         self._compiled: dict[Shapes, Callable[..., Any]] = {}
 
-    def prepare(self, feeds: Mapping[str, Array]) -> TvmInference:
+    def prepare(self, feeds: Mapping[str, Array]) -> WholeInference:
         """See `Engine.prepare`."""
         check_feeds(feeds, inputs=self.inputs)
-        return TvmInference(self, feeds=feeds)
+        return WholeInference(self.compute, feeds)
 
     def compile(self, shapes: Shapes) -> Callable[..., Any]:
         """The compiled model for inputs of these shapes, in order. What was used least lately makes room."""
@@ -115,25 +115,6 @@ class TvmEngine:
         machine = self._library.relax.VirtualMachine(executable, self._library.cpu())
         function: Callable[..., Any] = machine["main"]
         return function
-
-
-class TvmInference:
-    """One run."""
-
-    def __init__(self, engine: TvmEngine, *, feeds: Mapping[str, Array]) -> None:
-        self._engine = engine
-        self._feeds = dict(feeds)
-        self._is_cancelled = False
-
-    def run(self) -> dict[str, Array]:
-        """See `Inference.run`."""
-        if self._is_cancelled:
-            raise RunCancelled("the run was cancelled before it started")
-        return self._engine.compute(self._feeds)
-
-    def cancel(self) -> None:
-        """See `Inference.cancel`. A run that has started goes on to its end."""
-        self._is_cancelled = True
 
 
 def _signature(values: Sequence[onnx.ValueInfoProto]) -> tuple[TensorSpec, ...]:
