@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-FLOAT = 1  # TensorProto.DataType
+FLOAT, INT8, INT64 = 1, 3, 7  # TensorProto.DataType
 IR_VERSION = 8
 OPSET_VERSION = 13
 
@@ -36,12 +36,31 @@ def matmul_chain_model(*, size: int, length: int) -> bytes:
     )
 
 
-def unary_model(operator: str, *, shape: Sequence[int], outputs: Sequence[str]) -> bytes:
+def unary_model(operator: str, *, shape: Sequence[int | str], outputs: Sequence[str]) -> bytes:
     """Each output is `operator` (Relu, Neg, …) of `x` in float32."""
     return _model(
         nodes=[_node(operator, inputs=["x"], outputs=[name]) for name in outputs],
         inputs=[_value("x", shape)],
         outputs=[_value(name, shape) for name in outputs],
+    )
+
+
+def gain_model(gain: float, *, shape: Sequence[int], outputs: Sequence[str]) -> bytes:
+    """Each output is `x` times `gain`, in float32."""
+    return _model(
+        nodes=[_node("Mul", inputs=["x", "gain"], outputs=[name]) for name in outputs],
+        inputs=[_value("x", shape)],
+        outputs=[_value(name, shape) for name in outputs],
+        constants=[_constant("gain", np.array([gain], np.float32))],
+    )
+
+
+def int8_model(*, shape: Sequence[int], outputs: Sequence[str]) -> bytes:
+    """Each output is `x` itself, in int8."""
+    return _model(
+        nodes=[_node("Identity", inputs=["x"], outputs=[name]) for name in outputs],
+        inputs=[_value("x", shape, kind=INT8)],
+        outputs=[_value(name, shape, kind=INT8) for name in outputs],
     )
 
 
@@ -61,6 +80,31 @@ def posterior_chain_model(*, frames: int, width: int, length: int) -> bytes:
         inputs=[_value("x", (1, frames, 1))],
         outputs=[_value("onsets", (1, frames, 2)), _value("notes", (1, frames, 2))],
         constants=[_constant(name, np.zeros(shape, np.float32)) for name, shape in widths.items()],
+    )
+
+
+def listening_model(*, samples: int) -> bytes:
+    """`state_after = state + sum of x` and `score = sigmoid(gain * state_after)`, of `x` [1, samples]; both [1, 1]."""
+    return _model(
+        nodes=[
+            _node("MatMul", inputs=["x", "ones"], outputs=["heard"]),
+            _node("Add", inputs=["state", "heard"], outputs=["state_after"]),
+            _node("Mul", inputs=["state_after", "gain"], outputs=["raised"]),
+            _node("Sigmoid", inputs=["raised"], outputs=["score"]),
+        ],
+        inputs=[_value("x", (1, samples)), _value("state", (1, 1)), _value("gain", ())],
+        outputs=[_value("score", (1, 1)), _value("state_after", (1, 1))],
+        constants=[_constant("ones", np.ones((samples, 1), np.float32))],
+    )
+
+
+def next_token_model(table: npt.NDArray[np.float32]) -> bytes:
+    """A language model that looks only at the last token: `logits` [1, n, v] are the rows of a table [v, v]."""
+    return _model(
+        nodes=[_node("Gather", inputs=["table", "ids"], outputs=["logits"])],
+        inputs=[_value("ids", (1, "n"), kind=INT64)],
+        outputs=[_value("logits", (1, "n", len(table)))],
+        constants=[_constant("table", table)],
     )
 
 
@@ -103,9 +147,9 @@ def _node(operator: str, *, inputs: Sequence[str], outputs: Sequence[str]) -> by
     return names + _text(4, operator)
 
 
-def _value(name: str, shape: Sequence[int | str]) -> bytes:
+def _value(name: str, shape: Sequence[int | str], *, kind: int = FLOAT) -> bytes:
     lengths = (_text(2, length) if isinstance(length, str) else _number(1, length) for length in shape)
-    tensor_type = _number(1, FLOAT) + _bytes(2, b"".join(_bytes(1, length) for length in lengths))
+    tensor_type = _number(1, kind) + _bytes(2, b"".join(_bytes(1, length) for length in lengths))
     return _text(1, name) + _bytes(2, _bytes(1, tensor_type))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from shoal_converters.note_events.damage import damage
 from shoal_wire.encoding import encode
-from shoal_wire.manifest import DraftFile, parse_draft
+from shoal_wire.manifest import DraftFile, Model, parse_draft
 
 ONNX = "onnx-fp32"
 TFLITE = "tflite-fp32"
@@ -21,10 +21,12 @@ def build_tunable_release(release_2: Path, out: Path, *, with_damaged: bool = Fa
     """Write the release folder to `out`, from that of the example's release 2. `out` must not be there yet."""
     shutil.copytree(release_2, out)
     draft = parse_draft((out / "release.json").read_bytes())
-    model = draft.models[0]
+    model = with_outputs_of(draft.models[0], ONNX, TFLITE)
     of_example = {variant.name: variant for variant in model.variants}
     variants = [of_example[ONNX], of_example[TFLITE]]
-    files = [file for file in draft.files if file.role == "golden" or file.name in ("nmp.onnx", "nmp.tflite")]
+    files = [
+        file for file in draft.files if file.role in ("golden", "outputs") or file.name in ("nmp.onnx", "nmp.tflite")
+    ]
     if with_damaged:
         (out / DAMAGED_FILE).write_bytes(damage((out / "nmp.onnx").read_bytes(), what=DAMAGED_FILE))
         files.append(DraftFile(name=DAMAGED_FILE, role="model", path=DAMAGED_FILE))
@@ -34,3 +36,15 @@ def build_tunable_release(release_2: Path, out: Path, *, with_damaged: bool = Fa
     )
     (out / "release.json").write_bytes(encode(changed))
     return out
+
+
+def with_outputs_of(model: Model, *variants: str) -> Model:
+    """The model with recorded outputs of these variants only."""
+    replace = msgspec.structs.replace
+    return replace(
+        model,
+        golden=tuple(
+            replace(case, outputs=tuple(replace(one, variants=variants) for one in case.outputs))
+            for case in model.golden
+        ),
+    )

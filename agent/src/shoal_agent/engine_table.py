@@ -78,7 +78,9 @@ def engines_for(
     return tuple(candidate.engine for candidate in here if candidate.model_format == model_format)
 
 
-def runnable_formats(*, interpreters: Mapping[str, str], allowed: Collection[str] = ()) -> tuple[str, ...]:
-    """Formats that some engine may run here."""
-    here = present(interpreters=interpreters, allowed=allowed)
-    return tuple(dict.fromkeys(candidate.model_format for candidate in here))
+def runnable_engines(*, interpreters: Mapping[str, str], allowed: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Engines that may run each format here, in the order in which they are tried, by format."""
+    found: dict[str, tuple[str, ...]] = {}
+    for candidate in present(interpreters=interpreters, allowed=allowed):
+        found[candidate.model_format] = (*found.get(candidate.model_format, ()), candidate.engine)
+    return found

@@ -42,6 +42,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     load_ms: Seconds
     joules: Seconds | None = None
     """Of the whole board for an answer; None where the board has no meter."""
+    placement: tuple[Label, ...] = ()
+    """Where the engine really ran it, in its own words."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +141,7 @@ def load_choices(files: Files, state: Path) -> ServingChoices:
 
 
 def describe_model(model: Model, golden_sha256s: Iterable[str]) -> str:
-    """Digest of what a verdict is about: a model's description, and the plaintexts of its golden cases in order."""
+    """Digest of what a verdict is about: a model's description, and the plaintexts of its golden files in order."""
     return hashlib.sha256(encode(model) + "".join(golden_sha256s).encode()).hexdigest()
 
 

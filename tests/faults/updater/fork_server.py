@@ -21,7 +21,7 @@ from shoal_worker.channel import Channel, ChannelClosed
 
 from tests.faults.updater.killing_files import Damage, Kill, KillingFiles
 
-BOARD = Board(formats=("onnx",), architecture="x86_64", memory_bytes=1 << 30, agent_version="0.1.0")
+BOARD = Board(engines={"onnx": ("onnxruntime",)}, architecture="x86_64", memory_bytes=1 << 30, agent_version="0.1.0")
 PATIENCE = Patience(tries=2, first_pause_s=0.01)
 
 

@@ -34,7 +34,7 @@ def run_program(board: BoardFolder, daemon: ScriptedDaemon, *options: str) -> su
 
 
 def test_program_updates_the_board(board: BoardFolder) -> None:
-    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--engines", "onnx:onnxruntime")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert board.ended() == (UpdateState.COMMITTED, 2)
@@ -56,7 +56,7 @@ def test_program_takes_the_variant_that_was_chosen_on_this_board(
     )
     write_choices(board, encode(ServingChoices(models={MODEL: choice})))
 
-    ended = run_program(board, ScriptedDaemon(board.state), "--all-variants", "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--all-variants", "--engines", "onnx:onnxruntime")
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (board.ended(), board.journal().variant) == ((UpdateState.COMMITTED, 1), "onnx-fp32")
@@ -66,7 +66,7 @@ def test_program_takes_the_variant_that_was_chosen_on_this_board(
 def test_damaged_choices_of_tuning_are_told_and_cost_no_update(board: BoardFolder) -> None:
     write_choices(board, b'{"models": 1}')
 
-    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--engines", "onnx:onnxruntime")
 
     assert ended.returncode == 0 and "serving.json" in ended.stderr
     assert board.ended() == (UpdateState.COMMITTED, 2)
@@ -75,7 +75,7 @@ def test_damaged_choices_of_tuning_are_told_and_cost_no_update(board: BoardFolde
 def test_choices_of_tuning_that_may_not_be_read_are_told_and_cost_no_update(board: BoardFolder) -> None:
     (board.state / "tuning" / "serving.json").mkdir(parents=True)
 
-    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--engines", "onnx:onnxruntime")
 
     assert ended.returncode == 0 and "serving.json" in ended.stderr
     assert board.ended() == (UpdateState.COMMITTED, 2)
@@ -110,7 +110,7 @@ def test_refresh_writes_the_keys_and_starts_no_update(board: BoardFolder) -> Non
 def test_program_says_later_when_the_fleet_is_away(board: BoardFolder) -> None:
     board.use_server("https://127.0.0.1:1")
 
-    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--engines", "onnx:onnxruntime")
 
     assert ended.returncode == 75
     assert "127.0.0.1:1" in ended.stderr
@@ -120,7 +120,7 @@ def test_program_says_later_when_the_fleet_is_away(board: BoardFolder) -> None:
 def test_program_names_what_the_board_lacks(name: str, board: BoardFolder) -> None:
     (board.state / name).unlink()
 
-    ended = run_program(board, ScriptedDaemon(board.state), "--formats", "onnx")
+    ended = run_program(board, ScriptedDaemon(board.state), "--engines", "onnx:onnxruntime")
 
     assert ended.returncode == 1
     assert name in ended.stderr

@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path)
     parser.add_argument("--refresh", action="store_true")
     parser.add_argument("--all-variants", action="store_true")
-    parser.add_argument("--formats", nargs="*")
+    parser.add_argument("--engines", nargs="*")
     options = parser.parse_args()
     die_with_parent(options.parent)
     try:

@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from shoal_agent.front.probe import probe_all, probe_engine
+from shoal_agent.front.probe import probe_all, probe_device, probe_engine
 from shoal_agent.front.worker import WorkerOptions
 
 from tests.onnx_bytes import add_model
@@ -52,6 +52,14 @@ def test_a_device_that_is_not_there_is_told() -> None:
     options = WorkerOptions(threads=1, device="NPU")
     result = probe_engine(sys.executable, engine="onnxruntime", model_format="onnx", options=options)
     assert "found 'NPU'" in result.reason
+
+
+def test_an_engine_that_runs_on_another_device_than_was_asked_for_is_not_usable(tmp_path: Path) -> None:
+    interpreter = plug_in(tmp_path, RIGHT_ENGINE)
+    found = probe_engine(interpreter, engine="abacus", model_format="onnx")
+    assert (found.is_usable, found.placement, found.other_devices) == (True, ("beads",), ("stones", "sand"))
+    assert probe_device(found, "stones").placement == ("stones",)
+    assert probe_device(found, "sand").reason == "engine abacus was asked for sand and runs on beads"
 
 
 def test_an_engine_that_hangs_ends_at_the_time_limit(tmp_path: Path) -> None:
@@ -108,6 +116,18 @@ class Abacus:
 def load(request, *, files):
     return Abacus()
 """
+
+RIGHT_ENGINE = (
+    WRONG_ENGINE
+    + """
+def load(request, *, files):
+    engine = Abacus()
+    engine.devices = ("beads", "stones", "sand")
+    engine.placement = ("stones",) if request.device == "stones" else ("beads",)
+    engine.run = lambda: {"sum": np.array([[11.0, 22.0, 33.0]], np.float32)}
+    return engine
+"""
+)
 
 
 def plug_in(folder: Path, source: str) -> str:

@@ -20,7 +20,7 @@ from shoal_agent.slots import HeldRelease
 from shoal_agent.tuned import FOLDER, load_choices
 from shoal_wire.manifest import parse_manifest
 from shoal_wire.messages import Tuned
-from shoal_wire.tuning import Candidate, KnownChoice
+from shoal_wire.tuning import Candidate, KnownChoice, Objective
 from shoal_worker.channel import Channel
 
 from tests.system.agent.front_board import Board
@@ -45,8 +45,11 @@ class Child:
         self.channel = Channel(ours)
         self.channel.greet(role="daemon")
 
-    def order(self, held: HeldRelease, *, engines: tuple[str, ...] = ("onnxruntime",)) -> None:
-        configuration = Configuration(threads=1, engines=engines, tuning=TuningSetting(budget_s=BUDGET_S))
+    def order(
+        self, held: HeldRelease, *, engines: tuple[str, ...] = ("onnxruntime",), objective: Objective = "latency"
+    ) -> None:
+        tuning = TuningSetting(budget_s=BUDGET_S, objective=objective)
+        configuration = Configuration(threads=1, engines=engines, tuning=tuning)
         order = messages.Tune(
             held=held, state=str(self._state), content_keys=self._board.keys, configuration=configuration
         )
@@ -98,8 +101,14 @@ def known(board: Board, held: HeldRelease, variant: str) -> HeldRelease:
     return replace(held, known=(choice,))
 
 
-def tune(child: Child, held: HeldRelease, *, engines: tuple[str, ...] = ("onnxruntime",)) -> Tuned:
-    child.order(held, engines=engines)
+def tune(
+    child: Child,
+    held: HeldRelease,
+    *,
+    engines: tuple[str, ...] = ("onnxruntime",),
+    objective: Objective = "latency",
+) -> Tuned:
+    child.order(held, engines=engines, objective=objective)
     found = child.receive()
     assert isinstance(found, messages.Found), found
     assert isinstance(child.receive(), messages.Done)
@@ -121,6 +130,14 @@ def test_finds_what_answers_right_keeps_it_and_tells(
 
     again = tune(start(), held)
     assert again == row, "the verdict of before holds"
+
+
+def test_tries_several_calls_at_once_where_the_model_takes_them(
+    board: Board, start: Callable[[], Child], tmp_path: Path
+) -> None:
+    held = board.hold(build_tiny_release(tmp_path / "longer", calls=3))
+    row = tune(start(), held, objective="memory")  # which is settled soon: it doesn't vary as latencies do
+    assert {one.candidate.batch for one in row.measured} == {1, 2}
 
 
 def test_confirms_what_is_known_without_trying_every_engine(

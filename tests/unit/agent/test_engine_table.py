@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from shoal_agent import engine_table
-from shoal_agent.engine_table import ELSEWHERE, ENGINES, LIBRARIES, candidates, engines_for, runnable_formats
+from shoal_agent.engine_table import ELSEWHERE, ENGINES, LIBRARIES, candidates, engines_for, runnable_engines
 
 EVERYWHERE = dict.fromkeys(LIBRARIES, "/somewhere/python")
 
@@ -13,7 +13,7 @@ EVERYWHERE = dict.fromkeys(LIBRARIES, "/somewhere/python")
 def test_engines_with_an_interpreter_are_tried_in_the_order_of_the_table() -> None:
     assert engines_for("onnx", interpreters=EVERYWHERE) == ("onnxruntime", "openvino", "tensorrt")
     assert engines_for("tflite", interpreters=EVERYWHERE) == ("litert", "openvino", "tflite-runtime")
-    assert runnable_formats(interpreters=EVERYWHERE) == ("onnx", "tflite", "openvino", "tensorrt-plan")
+    assert runnable_engines(interpreters=EVERYWHERE) == ENGINES
 
 
 def test_a_format_without_an_engine_here_is_not_runnable() -> None:
@@ -22,16 +22,16 @@ def test_a_format_without_an_engine_here_is_not_runnable() -> None:
         # The file alone, with nothing but the standard library.
         f"import sys; sys.path[:] = [entry for entry in sys.path if 'site-packages' not in entry] + [{folder!r}]\n"
         "from engine_table import *\n"
-        "print(runnable_formats(interpreters={}), runnable_formats(interpreters={'litert': '/x'}))"
+        "print(runnable_engines(interpreters={}), runnable_engines(interpreters={'litert': '/x'}))"
     )
     command = [sys.executable, "-I", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "() ('tflite',)\n"
+    assert done.stdout == "{} {'tflite': ('litert',)}\n"
 
 
 def test_looking_up_imports_no_engine_and_no_numpy() -> None:
     program = (
-        "import sys; from shoal_agent.engine_table import *; runnable_formats(interpreters={})\n"
+        "import sys; from shoal_agent.engine_table import *; runnable_engines(interpreters={})\n"
         "print(sorted({'numpy', *LIBRARIES.values()} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -4,6 +4,7 @@ A choice never says that something works or is fast on the board that gets it: t
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,10 +28,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     threads: Annotated[int, Meta(ge=1, le=1024)]
     batch: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Calls of one item that are given to the model at once."""
+    device: Label = ""
+    """As the engine names it; empty: what the engine takes unasked, which is the processor where it has several."""
 
     def __str__(self) -> str:
         words = f"{self.variant} {self.engine} {self.precision} threads={self.threads}"
-        return words if self.batch == 1 else f"{words} batch={self.batch}"
+        words += f" batch={self.batch}" if self.batch != 1 else ""
+        return f"{words} device={self.device}" if self.device else words
 
 
 class BoardKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +83,13 @@ class MeasuredCandidate(msgspec.Struct, frozen=True, kw_only=True):
     load_ms: Seconds
     joules: Seconds | None = None
     """Of the whole board for an answer; None where the board has no meter."""
+    placement: tuple[Label, ...] = ()
+    """Where the engine really ran it, in its own words; empty from an agent that doesn't tell."""
+
+
+def is_placed_on(device: str, *, placement: Sequence[str]) -> bool:
+    """Whether an engine that was asked for a device runs at least a part of a model there.
+
+    `placement` is what it tells. OpenVINO counts devices: what was asked for as "GPU" may be told as "GPU.0".
+    """
+    return not device or any(place == device or place.startswith(f"{device}.") for place in placement)

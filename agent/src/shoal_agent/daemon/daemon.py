@@ -45,7 +45,7 @@ from shoal_agent.daemon.supervision import Programs
 from shoal_agent.daemon.telemetry import Counted, Counts
 from shoal_agent.daemon.tuning import Pace, TuningKeeper
 from shoal_agent.daemon.updating import UpdaterKeeper
-from shoal_agent.engine_table import runnable_formats
+from shoal_agent.engine_table import runnable_engines
 from shoal_agent.errors import AlreadyRunning
 from shoal_agent.files import Files
 from shoal_agent.keys import load_keys
@@ -123,7 +123,7 @@ class Daemon:
         self._updater = UpdaterKeeper(
             programs.updater,
             state=state,
-            formats=runnable_formats(interpreters=configuration.interpreters, allowed=configuration.engines),
+            engines=runnable_engines(interpreters=configuration.interpreters, allowed=configuration.engines),
             all_variants=configuration.tuning.at_install and configuration.tuning.all_variants,
             holder=self._holdings,
             front=self._front,

@@ -140,7 +140,7 @@ class ProvenChoices:
         model = next((model for model in manifest.models if model.name == name), None) if manifest else None
         if manifest is None or model is None:
             return False
-        digests = [manifest.file(case.file).plaintext_sha256 for case in model.golden]
+        digests = [manifest.file(name).plaintext_sha256 for name in model.golden_files]
         try:
             raw = self._files.read(self._state / FOLDER / f"{choice.key}.json")
             verdict = decode_struct(raw, Verdict, what="verdict", limit_bytes=MAX_BYTES)

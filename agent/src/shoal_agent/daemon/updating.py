@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -69,7 +69,7 @@ class UpdaterKeeper:
         program: Sequence[str],
         *,
         state: Path,
-        formats: Sequence[str],
+        engines: Mapping[str, Sequence[str]],
         all_variants: bool,
         holder: Holder,
         front: FrontKeeper,
@@ -77,13 +77,13 @@ class UpdaterKeeper:
         recorder: Recorder,
         on_begin: Callable[[], None],
     ) -> None:
-        """`formats`: of models that an engine here may run. `all_variants`: fetch what tuning can choose from.
+        """`engines` that may run models here, by format. `all_variants`: fetch what tuning can choose from.
 
         `on_begin` is called before each start for an update.
         """
         self._program = program
         self._state = state
-        self._formats = formats
+        self._engines = engines
         self._all_variants = all_variants
         self._holder = holder
         self._front = front
@@ -159,7 +159,8 @@ class UpdaterKeeper:
 
     async def _run(self, *, is_refresh: bool) -> int | None:
         """One start of the updater, to its end; its exit code, None where it couldn't be started."""
-        options = ["--state", str(self._state), "--parent", str(os.getpid()), "--formats", *self._formats]
+        options = ["--state", str(self._state), "--parent", str(os.getpid())]
+        options += ["--engines", *(f"{name}:{','.join(engines)}" for name, engines in self._engines.items())]
         options += ["--all-variants"] * self._all_variants
         child: Child | None = None
         self._is_done = False

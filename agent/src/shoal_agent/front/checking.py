@@ -1,7 +1,8 @@
 """Does a candidate answer its golden cases on this board?
 
 A niced front of its own runs them from raw bytes through the same pipeline as live input, so nothing that was
-"only a little" wrong in pre-processing, engine or weights gets to serve.
+"only a little" wrong in pre-processing, engine or weights gets to serve. Where the publisher recorded the model's
+outputs, these are compared as well.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from shoal_wire.manifest import GoldenCase, Manifest
 from shoal_agent.configuration import SlotSetting
 from shoal_agent.front.admission import NoRoom, choose_swap
 from shoal_agent.front.board_memory import read_room
+from shoal_agent.front.golden_cases import judge_case
 from shoal_agent.front.loading import (
     LoadFailure,
     LoadSetting,
@@ -29,9 +31,7 @@ from shoal_agent.front.loading import (
 )
 from shoal_agent.front.model_workers import Watcher
 from shoal_agent.front.operations.errors import OperationError
-from shoal_agent.front.operations.pipeline import compare
-from shoal_agent.front.operations.values import Answer
-from shoal_agent.front.serving_model import ModelFailed, ServingModel, WorkerGone
+from shoal_agent.front.serving_model import Answered, ModelFailed, ServingModel, WorkerGone
 from shoal_agent.front.worker import WorkerOptions
 from shoal_agent.front_messages import CaseResult, Configure, Verdict
 
@@ -125,15 +125,23 @@ def run_golden_cases(stored: Stored, manifest: Manifest, models: dict[str, Servi
 def _run_case(stored: Stored, manifest: Manifest, case: GoldenCase, model: ServingModel) -> CaseResult:
     try:
         raw = b"".join(unseal(stored, manifest.file(case.file)))
-        verdict = compare(case.comparison, answer=_answer(model, raw), expected=case.expected)
+        answered = _answer(model, raw)
+        verdict = judge_case(
+            case,
+            answer=answered.answer,
+            outputs=answered.outputs,
+            variant=model.variant,
+            precision=model.precision,
+            read=lambda name: unseal(stored, manifest.file(name)),
+        )
     except (LoadFailure, ModelFailed, OperationError) as error:
         return CaseResult(name=case.name, passed=False, detail=str(error))
     return CaseResult(name=case.name, passed=verdict.passed, detail=verdict.words)
 
 
-def _answer(model: ServingModel, raw: bytes) -> Answer:
+def _answer(model: ServingModel, raw: bytes) -> Answered:
     """What the model says; asked once more where its worker died, which may have been anybody's doing."""
     try:
-        return model.answer(raw).answer
+        return model.answer(raw)
     except WorkerGone:
-        return model.answer(raw).answer
+        return model.answer(raw)

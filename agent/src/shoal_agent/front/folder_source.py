@@ -243,7 +243,7 @@ class FolderSource:
                 continue
             reference, model = serving
             try:
-                answer, words, latency_ms = model.answer(item.raw, item_sha256=digest)
+                answer, words, latency_ms, _ = model.answer(item.raw, item_sha256=digest)
                 return self._record(item, digest, reference, answer=answer, words=words, latency_ms=latency_ms)
             except BadInput as error:
                 return self._refusal(item, digest, error, reference)

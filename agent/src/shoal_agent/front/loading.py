@@ -24,8 +24,9 @@ from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_chunks
 
-from shoal_agent.engine_table import ELSEWHERE, PLAN_ENGINES, engines_for, runnable_formats
+from shoal_agent.engine_table import ELSEWHERE, PLAN_ENGINES, engines_for, runnable_engines
 from shoal_agent.front.admission import Peak, limit_bytes, predict_peak
+from shoal_agent.front.bindings import AS_IT_IS, Bindings
 from shoal_agent.front.model_workers import Recipe, Watcher
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import Pipeline
@@ -167,11 +168,19 @@ def unseal(stored: Stored, file: SealedFile) -> Iterator[bytes]:
 
 
 def make_recipes(
-    way: Way, setting: LoadSetting, *, model_fds: tuple[int, ...], warm_up: Mapping[str, Array]
+    way: Way,
+    setting: LoadSetting,
+    *,
+    model_fds: tuple[int, ...],
+    warm_up: Mapping[str, Array],
+    bindings: Bindings = AS_IT_IS,
 ) -> list[Recipe]:
-    """A recipe for each engine, in the order in which they are tried."""
+    """A recipe for each engine, in the order in which they are tried.
+
+    What was chosen on another device than the engine takes unasked is followed by the same engine without it.
+    """
     choice, model_format = way.choice, way.variant.format
-    engines = engines_for(model_format, interpreters=setting.interpreters, allowed=setting.engines)
+    engines = _engines_for(way.variant, setting=setting)
     recipes = []
     plans = PLAN_ENGINES.get(model_format)  # serves once `plan_serving` has its plan; the last resort before
     for engine in sorted(engines, key=lambda name: choice is None or name != choice.engine or name == plans):
@@ -183,12 +192,26 @@ def make_recipes(
             options=setting.options,
             warm_up=warm_up,
             deadline_s=setting.deadline_s,
+            bindings=bindings,
         )
         if choice is not None and engine == choice.engine:
-            options = replace(setting.options, precision=choice.precision)
-            recipe = replace(recipe, options=options, most_threads=choice.threads, batch=choice.batch)
-        recipes.append(recipe.with_share(setting.options.threads))
-    return recipes
+            options = _chosen_options(choice, setting.options)
+            recipes.append(replace(recipe, options=options, most_threads=choice.threads, batch=choice.batch))
+        if choice is None or engine != choice.engine or choice.device:
+            recipes.append(recipe)
+    return [recipe.with_share(setting.options.threads) for recipe in recipes]
+
+
+def _chosen_options(choice: Candidate, options: WorkerOptions) -> WorkerOptions:
+    """What a device's driver takes of memory is in no relation to the model: there a worker has no limit of its own."""
+    chosen = replace(options, precision=choice.precision, device=choice.device)
+    return replace(chosen, groups=None, limit_bytes=0) if choice.device else chosen
+
+
+def _engines_for(variant: Variant, *, setting: LoadSetting) -> tuple[str, ...]:
+    """Engines here that compute a variant right, in the order in which they are tried."""
+    engines = engines_for(variant.format, interpreters=setting.interpreters, allowed=setting.engines)
+    return tuple(engine for engine in engines if variant.is_right_in(engine))
 
 
 def _load_model(
@@ -209,10 +232,13 @@ def _load_model(
             pipeline = Pipeline(pre=model.pre, post=model.post)
             golden = b"".join(unseal(stored, manifest.file(model.golden[0].file)))
             warm_up = pipeline.prepare(golden).calls[0]
+            bindings = Bindings(variant.bindings, inputs=model.inputs, outputs=model.outputs)
             for name in variant.files:
                 fds.append(seal_chunks(unseal(stored, manifest.file(name))))
                 sealed.callback(os.close, fds[-1])
-            recipes = make_recipes(way, replace(setting, options=limited), model_fds=tuple(fds), warm_up=warm_up)
+            recipes = make_recipes(
+                way, replace(setting, options=limited), model_fds=tuple(fds), warm_up=warm_up, bindings=bindings
+            )
             loaded = ServingModel.start(
                 recipes,
                 pipeline=pipeline,
@@ -234,12 +260,14 @@ def _predict_peak(manifest: Manifest, variant: Variant) -> Peak:
 
 def _choose_way(stored: Stored, manifest: Manifest, model: Model, *, held_variant: str, setting: LoadSetting) -> Way:
     """The variant that tuning chose if it can be loaded, else the one that the slot names, else any that is here."""
-    runnable = runnable_formats(interpreters=setting.interpreters, allowed=setting.engines)
-    fitting = [variant for variant in model.variants if variant.format in runnable]
+    fitting = [variant for variant in model.variants if _engines_for(variant, setting=setting)]
     if not fitting:
-        formats = sorted({variant.format for variant in model.variants})
-        where = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
-        raise LoadFailure(f"model {model.name}: has variants for {formats}, engines here run {sorted(runnable)}{where}")
+        found = sorted({variant.needed_engines for variant in model.variants})
+        formats = {variant.format for variant in model.variants}
+        where = "".join(f"; {sentence}" for name, sentence in ELSEWHERE.items() if name in formats)
+        runnable = runnable_engines(interpreters=setting.interpreters, allowed=setting.engines)
+        has = "; ".join(f"{name} in {', '.join(engines)}" for name, engines in runnable.items())
+        raise LoadFailure(f"model {model.name}: has variants for {found}, engines here run {has or 'nothing'}{where}")
     here = [variant for variant in fitting if _is_here(stored, manifest, variant)]
     ordinary = next((variant for variant in fitting if variant.name == held_variant), (here or fitting)[0])
     tuned = stored.tuned.get(model.name)
@@ -248,7 +276,7 @@ def _choose_way(stored: Stored, manifest: Manifest, model: Model, *, held_varian
         return Way(ordinary)
     if chosen not in here:
         return Way(ordinary, ignored=f"variant {chosen.name} was chosen, which isn't on this board any more")
-    engines = engines_for(chosen.format, interpreters=setting.interpreters, allowed=setting.engines)
+    engines = _engines_for(chosen, setting=setting)
     engine = tuned.candidate.engine
     if engine not in engines:
         return Way(

@@ -17,6 +17,7 @@ from shoal_worker.errors import EngineMissing, ModelRefused, WorkerError
 from shoal_worker.messages import Loaded
 
 from shoal_agent.front.admission import Peak, megabytes, watermark_bytes
+from shoal_agent.front.bindings import AS_IT_IS, Bindings
 from shoal_agent.front.board_memory import read_room
 from shoal_agent.front.crash_loop import WINDOW_S, CrashLoop
 from shoal_agent.front.spare import Spare
@@ -49,9 +50,11 @@ class Recipe:
     model_fds: tuple[int, ...]
     options: WorkerOptions
     warm_up: Mapping[str, Array]
-    """Inputs of one run, which every worker must answer before it gets work."""
+    """Inputs of one run, as the model's signature has them, which every worker must answer before it gets work."""
     deadline_s: float
     """For that run."""
+    bindings: Bindings = AS_IT_IS
+    """Of the variant whose files these are."""
     most_threads: int | None = None
     """However large the model's share of the processors is; None where nobody found fewer to be better."""
     batch: int = 1
@@ -80,6 +83,7 @@ class Recipe:
             more_fds=self.model_fds[1:],
             options=self.options if is_beside else replace(self.options, load_nice=0),
             model_format=self.model_format,
+            bindings=self.bindings,
             timeout_s=timeout_s,
         )
         try:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from shoal_wire.tuning import is_placed_on
 from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_bytes
 
@@ -38,6 +39,11 @@ class ProbeResult:
     load_ms: float = 0.0
     """From the start of the interpreter to a model that can answer."""
 
+    @property
+    def other_devices(self) -> tuple[str, ...]:
+        """Those that the engine lists beside where it ran."""
+        return tuple(name for name in self.devices if not is_placed_on(name, placement=self.placement))
+
 
 def probe_all(interpreters: Mapping[str, str], *, own: str) -> Iterator[ProbeResult]:
     """Probe every engine that the agent knows, each for every format that it is listed for and that can be probed.
@@ -49,6 +55,15 @@ def probe_all(interpreters: Mapping[str, str], *, own: str) -> Iterator[ProbeRes
             yield probe_engine(
                 interpreters.get(candidate.engine, own), engine=candidate.engine, model_format=candidate.model_format
             )
+
+
+def probe_device(found: ProbeResult, device: str) -> ProbeResult:
+    """Probe an engine that was found usable on another one of its devices.
+
+    What a library lists may be all that it was built for. In any types: a device without float32 has its use as well.
+    """
+    options = replace(OPTIONS, precision="fast", device=device)
+    return probe_engine(found.interpreter, engine=found.engine, model_format=found.model_format, options=options)
 
 
 def probe_engine(

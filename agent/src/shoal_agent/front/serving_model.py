@@ -16,7 +16,7 @@ from shoal_wire.histogram import Sketch
 from shoal_worker.errors import WorkerError
 from shoal_worker.messages import Loaded
 
-from shoal_agent.front.batching import run_batched
+from shoal_agent.front.batching import run_prepared
 from shoal_agent.front.model_workers import DRAIN_S, ModelWorkers, Recipe, Unavailable, Watcher
 from shoal_agent.front.operations.errors import BadInput, BadOutput
 from shoal_agent.front.operations.pipeline import Pipeline
@@ -47,7 +47,7 @@ class Counts:
 
 
 class Answered(NamedTuple):
-    """What a model said of one item, as JSON and for people, and how long that took.
+    """What a model said of one item, as JSON and for people, how long that took, and the outputs that it was made of.
 
     Time without a worker, and time for which the worker ran other items, doesn't count.
     """
@@ -55,6 +55,7 @@ class Answered(NamedTuple):
     answer: Answer
     words: str
     latency_ms: float
+    outputs: Sequence[Tensors]
 
 
 class ServingModel:
@@ -98,6 +99,11 @@ class ServingModel:
         """What runs the model now."""
         return self.workers.info
 
+    @property
+    def precision(self) -> str:
+        """In which it computes now: see `shoal_worker.messages.Load`."""
+        return self.workers.recipe.options.precision
+
     def answer(self, raw: bytes, *, item_sha256: str = "") -> Answered:
         """The answer to one item.
 
@@ -131,7 +137,7 @@ class ServingModel:
             with self._changed:
                 self.counts.latency_ms.add(latency_ms)
                 self.counts.answers += 1
-            return Answered(answer, words, latency_ms)
+            return Answered(answer, words, latency_ms, outputs)
 
     def prefer(self, recipe: Recipe) -> None:
         """Answer by another recipe from now on, whose descriptors go over to this model; no item is lost by it.
@@ -162,7 +168,7 @@ class ServingModel:
             waits_s.append(ran.waited_s)
             return ran.outputs
 
-        outputs = run_batched(prepared.calls, batch=self.workers.recipe.batch, run=infer)
+        outputs = run_prepared(prepared, batch=self.workers.recipe.batch, run=infer)
         return outputs, sum(waits_s)
 
     @contextlib.contextmanager

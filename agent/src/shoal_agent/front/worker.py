@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from shoal_wire.tuning import is_placed_on
 from shoal_worker.channel import BadMessage, Channel, ChannelClosed, ChannelError, ChannelTimeout
 from shoal_worker.engines import check_feeds
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, WorkerError
@@ -40,6 +41,7 @@ from shoal_worker.messages import (
 )
 
 from shoal_agent.front import priority
+from shoal_agent.front.bindings import AS_IT_IS, Bindings
 from shoal_agent.front.run_line import Lane, RunLine
 from shoal_agent.front.worker_group import WorkerGroup, make_group
 from shoal_agent.front.worker_process import WorkerEnded, WorkerLost, WorkerProcess
@@ -98,12 +100,21 @@ class Worker:
     `plan` is what the engine built from the model for this board, in the clear, where it did.
     """
 
-    def __init__(self, process: WorkerProcess, *, info: Loaded, options: WorkerOptions, plan: bytes | None) -> None:
+    def __init__(
+        self,
+        process: WorkerProcess,
+        *,
+        info: Loaded,
+        options: WorkerOptions,
+        bindings: Bindings,
+        plan: bytes | None,
+    ) -> None:
         """Use `Worker.start`."""
         self.pid = process.pid
         self.info = info
         self.options = options
         self.plan = plan
+        self._bindings = bindings
         self._process = process
         self._channel = process.channel
         self._line = RunLine(process.channel, pid=process.pid)
@@ -119,15 +130,18 @@ class Worker:
         options: WorkerOptions,
         model_format: str = "onnx",
         more_fds: Sequence[int] = (),
+        bindings: Bindings = AS_IT_IS,
         timeout_s: float = LOAD_TIMEOUT_S,
     ) -> Self:
         """Start `interpreter` on the worker program and load the model of a write-sealed memfd (`seal_bytes`) in it.
 
-        A format of several files has the others in `more_fds`. All descriptors stay the caller's. May be called from
-        any thread (see `shoal_worker.process`).
+        A format of several files has the others in `more_fds`. All descriptors stay the caller's. Runs take and give
+        the tensors of the model's signature, from which the file's differ as `bindings` say. May be called from any
+        thread (see `shoal_worker.process`).
 
         Raises:
-            EngineMissing: the interpreter can't be started, or can't import the engine.
+            EngineMissing: the interpreter can't be started, or can't import the engine, or the engine runs the model
+                on another device than was asked for.
             ModelRefused: the engine doesn't take the model.
             WorkerDied: the worker ended while it loaded.
             WorkerHung: it took longer than `timeout_s` and was killed.
@@ -155,12 +169,15 @@ class Worker:
                 raise _REFUSALS.get(reply.kind, WorkerError)(reply.reason)
             if not isinstance(reply, Loaded):
                 raise BadMessage("expected loaded or refused from a worker, found another message")
+            if not is_placed_on(options.device, placement=reply.placement):
+                found = ", ".join(reply.placement) or "nowhere that it tells"
+                raise EngineMissing(f"engine {engine} was asked for {options.device} and runs on {found}")
         except ChannelError as error:
             raise process.lose(error, was_running=False) from error
         except BaseException:
             process.stop()
             raise
-        return cls(process, info=reply, options=options, plan=plan)
+        return cls(process, info=reply, options=options, bindings=bindings, plan=plan)
 
     @property
     def has_ended(self) -> bool:
@@ -207,12 +224,12 @@ class Worker:
         returned all the same.
 
         Raises:
-            BadTensor: the inputs don't fit the model's signature.
+            BadTensor: the inputs or outputs don't fit the model's signature.
             EngineFailed: the engine reported an error.
             DeadlineMissed: the run was stopped after `deadline_s`.
             WorkerDied, WorkerHung: the worker is gone. One caller is told so; to all others it is WorkerEnded.
         """
-        arrays = {name: np.asarray(array) for name, array in feeds.items()}
+        arrays = self._bindings.to_file({name: np.asarray(array) for name, array in feeds.items()})
         check_feeds(arrays, inputs=self.info.inputs)  # here too: feeds beyond what a message holds end a worker
         asked = time.monotonic()
         lane = self._line.take_lane()
@@ -220,8 +237,7 @@ class Worker:
         try:
             reply, views, in_line_s = self._run(lane, arrays, deadline_s=deadline_s)
             if isinstance(reply, Answer):
-                outputs = {name: view.copy() for name, view in views.items()}
-                return Ran(outputs, waited_s=waited_s + in_line_s)
+                return Ran(self._bindings.from_file(views), waited_s=waited_s + in_line_s)
         finally:
             views = {}  # they would keep the memory
             self._line.give_lane(lane)

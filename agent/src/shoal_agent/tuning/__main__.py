@@ -27,7 +27,7 @@ from shoal_agent.slots import STORE
 from shoal_agent.tuned import Limits
 from shoal_agent.tuning.errors import TuningFailed
 from shoal_agent.tuning.material import Material, open_release
-from shoal_agent.tuning.options import TuneOptions
+from shoal_agent.tuning.options import BATCHES, TuneOptions
 from shoal_agent.tuning.program import tune_material
 from shoal_agent.tuning.rows import make_row
 
@@ -98,7 +98,7 @@ def _tune_model(material: Material, order: messages.Tune, *, files: Files) -> me
         limits=Limits(),
         budget_s=configuration.tuning.budget_s,
         threads=(),
-        batches=(1,),
+        batches=BATCHES,
         is_fresh=False,
     )
     outcome = tune_material(

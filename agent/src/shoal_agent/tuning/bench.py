@@ -7,19 +7,20 @@ what was used longest ago goes first. Workers wait without spinning: one that ha
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 
 from shoal_agent.front.admission import ENGINE_BYTES, Peak, Room, megabytes, predict_peak
-from shoal_agent.front.batching import run_batched
+from shoal_agent.front.batching import run_prepared
+from shoal_agent.front.bindings import AS_IT_IS, Bindings
 from shoal_agent.front.board_memory import read_room
 from shoal_agent.front.operations.errors import OperationError
-from shoal_agent.front.operations.values import Tensors
+from shoal_agent.front.operations.values import Prepared, Tensors
 from shoal_agent.front.worker import LOAD_TIMEOUT_S, Worker, WorkerOptions
 from shoal_agent.tuning.meters import Meter
 from shoal_agent.tuning.task import Task
@@ -46,6 +47,7 @@ class LoadedFiles:
     size_bytes: tuple[int, ...]
     measured_bytes: int = 0
     """Peak memory as the publisher measured it; 0 where nobody did."""
+    bindings: Bindings = AS_IT_IS
 
 
 class Turn(NamedTuple):
@@ -56,6 +58,8 @@ class Turn(NamedTuple):
     """Sustained; None where only latency was asked for."""
     joules: float | None = None
     """For an answer; None also where the board has no meter."""
+    placement: tuple[str, ...] = ()
+    """Where the engine really ran it, in its own words."""
 
 
 class Bench:
@@ -96,7 +100,9 @@ class Bench:
             CandidateFailed: it can't, or its answers are wrong; it is ended.
         """
         try:
-            wrong = self._task.check(lambda calls: self._run(candidate, calls, timeout_s=timeout_s))
+            wrong = self._task.check(
+                lambda prepared: self._run(candidate, prepared, timeout_s=timeout_s), candidate=candidate
+            )
         except (WorkerError, OperationError) as error:
             wrong = str(error)
         if wrong:
@@ -111,13 +117,14 @@ class Bench:
         """
         part_s = seconds / 2 if with_rate else seconds
         try:
-            self._worker(candidate, timeout_s=LOAD_TIMEOUT_S)  # it may have made way for others
+            worker = self._worker(candidate, timeout_s=LOAD_TIMEOUT_S)  # it may have made way for others
             latencies_ms = self._time_items(candidate, seconds=part_s)
-            return (
+            turn = (
                 self._saturate(candidate, seconds=part_s, latencies_ms=latencies_ms)
                 if with_rate
                 else Turn(latencies_ms)
             )
+            return turn._replace(placement=worker.info.placement)
         except (WorkerError, OperationError) as error:
             self._end(candidate)
             raise CandidateFailed(str(error)) from None
@@ -176,13 +183,13 @@ class Bench:
 
     def _answer(self, candidate: Candidate, number: int) -> float:
         began = time.perf_counter()
-        self._task.answer(number, lambda calls: self._run(candidate, calls, timeout_s=LOAD_TIMEOUT_S))
+        self._task.answer(number, lambda prepared: self._run(candidate, prepared, timeout_s=LOAD_TIMEOUT_S))
         return time.perf_counter() - began
 
-    def _run(self, candidate: Candidate, calls: Sequence[Tensors], *, timeout_s: float) -> list[Tensors]:
+    def _run(self, candidate: Candidate, prepared: Prepared[Any], *, timeout_s: float) -> list[Tensors]:
         worker = self._worker(candidate, timeout_s=timeout_s)
-        return run_batched(
-            calls, batch=candidate.batch, run=lambda feeds: worker.run(feeds, deadline_s=self._deadline_s)
+        return run_prepared(
+            prepared, batch=candidate.batch, run=lambda feeds: worker.run(feeds, deadline_s=self._deadline_s)
         )
 
     def _worker(self, candidate: Candidate, *, timeout_s: float) -> Worker:
@@ -203,7 +210,8 @@ class Bench:
             model_fd=files.fds[0],
             more_fds=files.fds[1:],
             model_format=files.model_format,
-            options=WorkerOptions(threads=candidate.threads, precision=candidate.precision),
+            bindings=files.bindings,
+            options=WorkerOptions(threads=candidate.threads, precision=candidate.precision, device=candidate.device),
             timeout_s=timeout_s,
         )
         self._load_ms[candidate] = (time.perf_counter() - began) * 1000

@@ -53,7 +53,7 @@ def plan_trial(
         one = choice.candidate
         if choice.model != material.model.name or one not in here or material.files_of(one.variant) != choice.files:
             continue
-        rival = msgspec.structs.replace(here[0], precision="exact", threads=threads, batch=1)
+        rival = msgspec.structs.replace(here[0], precision="exact", threads=threads, batch=1, device="")
         return Trial(choice, None if rival == one else rival)
     return None
 

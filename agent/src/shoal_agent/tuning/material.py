@@ -41,9 +41,9 @@ class Material:
     """The plaintext of a file that is here, in chunks. Raises TuningFailed."""
 
     def lacks(self, variant: str) -> tuple[str, ...]:
-        """Files of a variant that aren't here."""
+        """Files of a variant that aren't here, also of those that it must be checked with."""
         files = next(one.files for one in self.model.variants if one.name == variant)
-        return tuple(name for name in files if name in self.absent)
+        return tuple(name for name in (*files, *self.model.reference_files(variant)) if name in self.absent)
 
     def files_of(self, variant: str) -> tuple[str, ...]:
         """Digests of a variant's files, in their order."""

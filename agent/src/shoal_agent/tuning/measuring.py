@@ -13,6 +13,8 @@ from shoal_worker.memory import seal_chunks
 
 from shoal_agent.configuration import Configuration, SlotSetting
 from shoal_agent.files import Files
+from shoal_agent.front.bindings import Bindings
+from shoal_agent.front.operations.errors import BadPipeline
 from shoal_agent.tuned import Choice, Conditions, Measured, Refused, Verdict
 from shoal_agent.tuning.bench import Bench, LoadedFiles
 from shoal_agent.tuning.errors import TuningFailed
@@ -114,11 +116,16 @@ def _choose(found: Found, options: TuneOptions) -> Choice:
 def _loaded_files(material: Material, candidates: Sequence[Candidate]) -> Iterator[dict[str, LoadedFiles]]:
     """The files of the candidates' variants in memory, for as long as the block lasts."""
     wanted = {one.variant for one in candidates}
+    model = material.model
     with contextlib.ExitStack() as opened:
         variants = {}
-        for variant in material.model.variants:
+        for variant in model.variants:
             if variant.name not in wanted:
                 continue
+            try:
+                bindings = Bindings(variant.bindings, inputs=model.inputs, outputs=model.outputs)
+            except BadPipeline as error:
+                raise TuningFailed(f"{material.what}: variant {variant.name}: {error}") from None
             fds = []
             for name in variant.files:
                 fds.append(seal_chunks(material.read(name)))
@@ -128,6 +135,7 @@ def _loaded_files(material: Material, candidates: Sequence[Candidate]) -> Iterat
                 fds=tuple(fds),
                 size_bytes=tuple(material.sizes[name] for name in variant.files),
                 measured_bytes=variant.memory_bytes,
+                bindings=bindings,
             )
         yield variants
 

@@ -11,6 +11,8 @@ from shoal_wire.tuning import Objective
 from shoal_agent.tuned import Limits
 
 BUDGET_S = 60.0
+BATCHES = (1, 2, 4, 8)
+"""Calls of one item that are given at once, where the model can and an item has so many."""
 MAX_THREADS = 1024
 
 
@@ -47,9 +49,9 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         type=_whole_numbers,
-        default=(1,),
+        default=BATCHES,
         metavar="N,N",
-        help="calls of one item that are given at once, where the model can (default: 1)",
+        help=f"calls of one item that are given at once, where the model can (default: {', '.join(map(str, BATCHES))})",
     )
     parser.add_argument(
         "--release-folder",

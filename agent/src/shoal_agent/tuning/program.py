@@ -21,7 +21,7 @@ from shoal_agent.cpu_budget import budget, read_processors
 from shoal_agent.engine_table import present
 from shoal_agent.files import Files
 from shoal_agent.front.operations.errors import OperationError
-from shoal_agent.front.probe import probe_engine
+from shoal_agent.front.probe import ProbeResult, probe_device, probe_engine
 from shoal_agent.front.probe_models import PROBE_MODELS
 from shoal_agent.tuned import FOLDER, Conditions, Verdict, describe_model
 from shoal_agent.tuning.confirmation import CHECK_S, confirm, plan_trial
@@ -160,7 +160,7 @@ def _make_task(material: Material) -> GoldenTask:
     if missing:
         raise TuningFailed(f"{material.what}: its golden case {missing[0]} isn't on this board")
     try:
-        return GoldenTask(model, [b"".join(material.read(case.file)) for case in model.golden])
+        return GoldenTask(model, [b"".join(material.read(case.file)) for case in model.golden], read=material.read)
     except OperationError as error:
         raise TuningFailed(f"{material.what}: model {model.name}: {error}") from None
 
@@ -227,9 +227,20 @@ def _probe(material: Material, configuration: Configuration, *, tell: Tell) -> I
         interpreter = configuration.interpreters.get(candidate.engine, sys.executable)
         result = probe_engine(interpreter, engine=candidate.engine, model_format=candidate.model_format)
         if result.is_usable:
-            yield UsableEngine(candidate.engine, candidate.model_format, result.version)
+            devices = tuple(_probe_devices(result, tell=tell))
+            yield UsableEngine(candidate.engine, candidate.model_format, result.version, devices)
         else:
             tell(f"engine {candidate.engine} for {candidate.model_format} isn't usable: {result.reason}")
+
+
+def _probe_devices(found: ProbeResult, *, tell: Tell) -> Iterator[str]:
+    """Other devices on which an engine works."""
+    for device in found.other_devices:
+        result = probe_device(found, device)
+        if result.is_usable:
+            yield device
+        else:
+            tell(f"engine {found.engine} for {found.model_format} isn't usable on {device}: {result.reason}")
 
 
 def _conditions(
@@ -246,14 +257,14 @@ def _conditions(
         model,
         engines,
         threads=options.threads or thread_counts(processors),
-        batches=batch_sizes(model, options.batches, calls=task.calls),
+        batches=batch_sizes(options.batches, calls=task.calls),
         architecture=platform.machine(),
     )
     if not candidates:
-        formats = sorted({variant.format for variant in model.variants})
+        formats = sorted({variant.needed_engines for variant in model.variants})
         has = sorted({f"{engine.engine} for {engine.model_format}" for engine in engines})
         raise TuningFailed(f"{material.what}: has variants for {formats}; engines that work here: {has or 'none'}")
-    digests = [material.digests[case.file] for case in model.golden]
+    digests = [material.digests[name] for name in model.golden_files]
     return Conditions(
         model_sha256=describe_model(model, digests),
         variants={one.name: material.files_of(one.name) for one in model.variants if not material.lacks(one.name)},

@@ -38,4 +38,5 @@ def _figures(measured: Measured, conditions: Conditions) -> MeasuredCandidate:
         peak_bytes=measured.peak_bytes,
         load_ms=measured.load_ms,
         joules=measured.joules,
+        placement=measured.placement,
     )

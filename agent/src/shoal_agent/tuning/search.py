@@ -82,6 +82,7 @@ class _Seen:
     scores: list[float] = field(default_factory=list)
     peak_bytes: int = 0
     load_ms: float = 0.0
+    placement: tuple[str, ...] = ()
 
 
 def search(
@@ -123,9 +124,9 @@ class _Search:
         """Those that answer right. The first is tried whatever the budget."""
         stop_at = self._ends_at - self._goal.budget_s * (1 - LOAD_SHARE)
         right: list[Candidate] = []
-        wrong: dict[tuple[str, str, str], Candidate] = {}
+        wrong: dict[tuple[str, ...], Candidate] = {}
         for candidate in candidates:
-            kind = (candidate.variant, candidate.engine, candidate.precision)
+            kind = (candidate.variant, candidate.engine, candidate.device, candidate.precision)
             left_s = stop_at - self._clock()
             if right and left_s <= 0:
                 self._refuse(
@@ -181,6 +182,7 @@ class _Search:
             seen.joules.append(turn.joules)
         seen.peak_bytes = self._timed.peak_bytes(candidate)
         seen.load_ms = self._timed.load_ms(candidate)
+        seen.placement = turn.placement
         seen.scores.append(_score(turn, objective=self._goal.objective, peak_bytes=seen.peak_bytes))
 
     def _keep(self, alive: Sequence[Candidate]) -> list[Candidate]:
@@ -277,4 +279,5 @@ def _summarise(candidate: Candidate, seen: _Seen, *, figures: _Figures, is_final
         peak_bytes=seen.peak_bytes,
         load_ms=seen.load_ms,
         joules=statistics.median(seen.joules) if seen.joules else None,
+        placement=seen.placement,
     )

@@ -3,19 +3,21 @@
 Golden cases are both: their answers are known, and their raw bytes go through the same pipeline as live input.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from shoal_wire.manifest import GoldenCase, Model
+from shoal_wire.tuning import Candidate
 
+from shoal_agent.front.golden_cases import judge_case
 from shoal_agent.front.operations.errors import OperationError
-from shoal_agent.front.operations.pipeline import Pipeline, compare
-from shoal_agent.front.operations.values import Tensors
+from shoal_agent.front.operations.pipeline import Pipeline
+from shoal_agent.front.operations.values import Prepared, Tensors
 
 TIMED_CASES = 4
 """Every turn runs all of them: more would make turns long without telling more."""
 
-Run = Callable[[Sequence[Tensors]], list[Tensors]]
+Run = Callable[[Prepared[Any]], list[Tensors]]
 """Gives the outputs of an item's calls. Raises WorkerError and BadOutput."""
 
 
@@ -25,7 +27,7 @@ class Task(Protocol):
     items: int
     """How many there are to be timed."""
 
-    def check(self, run: Run) -> str:
+    def check(self, run: Run, *, candidate: Candidate) -> str:
         """What is wrong with a candidate's answers, with numbers; empty where they are right."""
 
     def answer(self, number: int, run: Run) -> None:
@@ -35,27 +37,37 @@ class Task(Protocol):
 class GoldenTask:
     """The golden cases of a model."""
 
-    def __init__(self, model: Model, raws: Sequence[bytes]) -> None:
-        """`raws`: the bytes of each golden case, in the manifest's order.
+    def __init__(self, model: Model, raws: Sequence[bytes], *, read: Callable[[str], Iterable[bytes]]) -> None:
+        """`raws`: the bytes of each golden case, in the manifest's order. `read` gives those of recorded outputs, by
+        the file's name, in chunks.
 
         Raises:
             BadPipeline: the model asks for operations that this agent doesn't have.
             BadInput: a golden case isn't what the model takes.
         """
         self._pipeline = Pipeline(pre=model.pre, post=model.post)
+        self._read = read
         self._cases: list[tuple[GoldenCase, bytes]] = list(zip(model.golden, raws, strict=True))
         self.items = min(TIMED_CASES, len(self._cases))
         self.calls = max(len(self._pipeline.prepare(raw).calls) for raw in raws)
         """The most that one case has."""
 
-    def check(self, run: Run) -> str:
+    def check(self, run: Run, *, candidate: Candidate) -> str:
         """See `Task`."""
         wrong = []
         for case, raw in self._cases:
             try:
                 prepared = self._pipeline.prepare(raw)
-                answer = self._pipeline.finish(run(prepared.calls), prepared.context)
-                verdict = compare(case.comparison, answer=answer, expected=case.expected)
+                outputs = run(prepared)
+                answer = self._pipeline.finish(outputs, prepared.context)
+                verdict = judge_case(
+                    case,
+                    answer=answer,
+                    outputs=outputs,
+                    variant=candidate.variant,
+                    precision=candidate.precision,
+                    read=self._read,
+                )
             except OperationError as error:
                 wrong.append(f"{case.name}: {error}")
                 continue
@@ -66,4 +78,4 @@ class GoldenTask:
     def answer(self, number: int, run: Run) -> None:
         """See `Task`."""
         prepared = self._pipeline.prepare(self._cases[number][1])
-        self._pipeline.finish(run(prepared.calls), prepared.context)
+        self._pipeline.finish(run(prepared), prepared.context)

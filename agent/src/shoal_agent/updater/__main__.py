@@ -1,8 +1,9 @@
 """How is the updater started?
 
-`python -m shoal_agent.updater --fd N --state DIR [--refresh] [--all-variants] [--formats onnx …]` by the daemon, which
-is at the other end of the socket N. Exit codes: 0 the journal is terminal or there is nothing to do; 75 try later; 1
-anything else, after which the daemon starts it again and the journal's count of starts ends what doesn't end by itself.
+`python -m shoal_agent.updater --fd N --state DIR [--refresh] [--all-variants] [--engines FORMAT:ENGINE,… …]` by the
+daemon, which is at the other end of the socket N. Exit codes: 0 the journal is terminal or there is nothing to do; 75
+try later; 1 anything else, after which the daemon starts it again and the journal's count of starts ends what doesn't
+end by itself.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str], *, files: Files) -> int:
 def read_board(options: argparse.Namespace, *, files: Files) -> Board:
     """What this board has."""
     return Board(
-        formats=tuple(options.formats),
+        engines=dict(options.engines),
         architecture=platform.machine(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         agent_version=importlib.metadata.version("shoal-agent"),
@@ -84,8 +85,20 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--parent", type=int, default=os.getppid(), help="process to end with")
     parser.add_argument("--refresh", action="store_true", help="only renew metadata and assignment keys")
     parser.add_argument("--all-variants", action="store_true", help="fetch what tuning can choose from as well")
-    parser.add_argument("--formats", nargs="*", default=[], help="formats of models that an engine here runs")
+    parser.add_argument(
+        "--engines",
+        nargs="*",
+        type=_engines,
+        default=[],
+        metavar="FORMAT:ENGINE,…",
+        help="engines that may run models of a format here",
+    )
     return parser.parse_args(arguments)
+
+
+def _engines(text: str) -> tuple[str, tuple[str, ...]]:
+    model_format, _, engines = text.partition(":")
+    return model_format, tuple(filter(None, engines.split(",")))
 
 
 def _say(error: Exception, code: int) -> int:

@@ -25,8 +25,8 @@ RESERVE_BYTES = 16 << 20
 class Board(NamedTuple):
     """What this board has, as far as it decides on releases."""
 
-    formats: tuple[str, ...]
-    """Formats of variants for which an engine is configured."""
+    engines: Mapping[str, Sequence[str]]
+    """Engines that may run a variant here, by its format."""
     architecture: str
     """As `uname -m` prints it."""
     memory_bytes: int
@@ -72,13 +72,13 @@ def plan_release(
     ordinary, best, others = [], [], []
     for model in manifest.models:
         fitting = _fitting_variants(model, board, what=what)
-        whole = [variant for variant in fitting if _is_whole(manifest, variant, granted)]
+        whole = [variant for variant in fitting if _is_whole(manifest, model, variant, granted)]
         chosen = _chosen_variant(manifest, model, whole, assignment=assignment, choices=board.choices)
         ordinary.append(fitting[0].name)
         best.append(chosen.name if chosen else fitting[0].name)
-        others += whole if board.all_variants and chosen is None else []
+        others += [(model, variant) for variant in whole] if board.all_variants and chosen is None else []
     plan = _plan(manifest, best, granted=granted, what=what)
-    spare = {file.ciphertext_sha256: file for variant in others for file in _files(manifest, variant)}
+    spare = {file.ciphertext_sha256: file for other in others for file in _files(manifest, *other)}
     for file in plan.files:
         spare.pop(file.ciphertext_sha256, None)
     plans = [Plan(plan.variant, (*plan.files, *spare.values()), tuple(spare)), plan] if spare else [plan]
@@ -89,7 +89,8 @@ def plan_release(
 
 
 def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
-    """Sealed files that a board holds of a release in a variant: those of the variant, and those of golden cases.
+    """Sealed files that a board holds of a release in a variant: those of the variant, and those of golden cases, whose
+    recorded outputs only as far as they are this variant's.
 
     Each digest comes once.
 
@@ -105,7 +106,7 @@ def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
         files = next((candidate.files for candidate in model.variants if candidate.name == name), None)
         if files is None:
             raise Refused(f"{what}: model {model.name} has no variant {name}")
-        names += [*files, *(case.file for case in model.golden)]
+        names += [*files, *(case.file for case in model.golden), *model.reference_files(name)]
     return tuple({file.ciphertext_sha256: file for file in map(manifest.file, names)}.values())
 
 
@@ -128,8 +129,8 @@ def held_files(manifest: Manifest, held: HeldRelease) -> tuple[SealedFile, ...]:
     files = {file.ciphertext_sha256: file for file in needed_files(manifest, held.variant)}
     for model in manifest.models:
         for variant in model.variants:
-            if all(file.ciphertext_sha256 in granted for file in _files(manifest, variant)):
-                files |= {file.ciphertext_sha256: file for file in _files(manifest, variant)}
+            if all(file.ciphertext_sha256 in granted for file in _files(manifest, model, variant)):
+                files |= {file.ciphertext_sha256: file for file in _files(manifest, model, variant)}
     return tuple(files.values())
 
 
@@ -173,18 +174,23 @@ def _check_model(model: Model, version: int, *, floors: Mapping[str, int], board
 
 
 def _fitting_variants(model: Model, board: Board, *, what: str) -> list[Variant]:
-    """Those that an engine of this board runs and that fit into its memory, in the publisher's order; at least one."""
+    """Those that an engine of this board computes right and that fit into its memory, in the publisher's order.
+
+    Raises:
+        Refused: there is none.
+    """
     fitting = [
         variant
         for variant in model.variants
-        if variant.format in board.formats and variant.memory_bytes <= board.memory_bytes
+        if any(map(variant.is_right_in, board.engines.get(variant.format, ())))
+        and variant.memory_bytes <= board.memory_bytes
     ]
     if fitting:
         return fitting
-    formats = sorted({variant.format for variant in model.variants})
-    found = ", ".join(formats)
-    has = ", ".join(board.formats) or "none"
-    elsewhere = "".join(f"; {ELSEWHERE[name]}" for name in formats if name in ELSEWHERE)
+    found = ", ".join(sorted({variant.needed_engines for variant in model.variants}))
+    has = "; ".join(f"{name} in {', '.join(engines)}" for name, engines in board.engines.items()) or "none"
+    formats = {variant.format for variant in model.variants}
+    elsewhere = "".join(f"; {sentence}" for name, sentence in ELSEWHERE.items() if name in formats)
     raise Refused(f"{what}: model {model.name} comes as {found}; engines of this board take {has}{elsewhere}")
 
 
@@ -209,18 +215,20 @@ def _plan(manifest: Manifest, variants: Sequence[str], *, granted: Collection[st
     return Plan(variant, files)
 
 
-def _is_whole(manifest: Manifest, variant: Variant, granted: Collection[str]) -> bool:
+def _is_whole(manifest: Manifest, model: Model, variant: Variant, granted: Collection[str]) -> bool:
     """Whether nothing speaks against fetching its files."""
+    files = _files(manifest, model, variant)
     try:
-        for file in _files(manifest, variant):
+        for file in files:
             chunk_ranges(file)
     except Refused:
         return False
-    return all(file.ciphertext_sha256 in granted for file in _files(manifest, variant))
+    return all(file.ciphertext_sha256 in granted for file in files)
 
 
-def _files(manifest: Manifest, variant: Variant) -> list[SealedFile]:
-    return [manifest.file(name) for name in variant.files]
+def _files(manifest: Manifest, model: Model, variant: Variant) -> list[SealedFile]:
+    """Those that it alone needs: its own, and its recorded outputs."""
+    return [manifest.file(name) for name in (*variant.files, *model.reference_files(variant.name))]
 
 
 def _version(text: str, what: str) -> tuple[int, ...]:

@@ -1,7 +1,12 @@
-"""How does ONNX Runtime load and run a model here?"""
+"""How does ONNX Runtime load and run a model here?
+
+Where it is asked for another device than the processor it may still give operators to the processor; how many went
+where is asked for after loading. A version that can't tell must give them all to the device.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +16,7 @@ import onnxruntime
 from shoal_worker.engines import check_device, check_feeds, check_precision, reason
 from shoal_worker.errors import EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import Load, TensorSpec
+from shoal_worker.onnx_file import find_external_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,10 +36,12 @@ PROVIDER_OPTIONS = {
     "TensorrtExecutionProvider": {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"},
 }
 # Options by precision and provider. A GPU multiplies float32 in TF32 (10 bits of mantissa) unless it is told not to.
+# The TensorRT provider has no option for that: NVIDIA's libraries are told by their own variable as well.
 PROVIDER_PRECISIONS = {
     ("exact", "CUDAExecutionProvider"): {"use_tf32": "0"},
     ("fast", "TensorrtExecutionProvider"): {"trt_fp16_enable": "1"},
 }
+NO_TF32 = {"NVIDIA_TF32_OVERRIDE": "0"}
 FATAL = 4  # log severity: what is wrong is reported over the channel, once
 
 # Session options by precision. "fast" lets an Arm CPU multiply in bfloat16; other CPUs know no such shortcut.
@@ -64,18 +72,29 @@ def load(request: Load, *, files: Sequence[bytes]) -> OnnxRuntimeEngine:
         EngineMissing: this build has no provider of the name that was asked for, or couldn't start it.
         ModelRefused: ONNX Runtime doesn't take it, or it has inputs or outputs that are no plain tensors.
     """
+    return load_by(onnxruntime, request, model=files[0])
+
+
+def load_by(library: Any, request: Load, *, model: bytes) -> OnnxRuntimeEngine:
+    """The same by a build of ONNX Runtime. For the whole process it settles whether a GPU may use TF32."""
     check_precision(request, known=tuple(PRECISIONS))
-    devices = tuple(name for name in onnxruntime.get_available_providers() if name in PROVIDERS)
+    devices = tuple(name for name in library.get_available_providers() if name in PROVIDERS)
     check_device(request, devices=devices)
     device = request.device or CPU
-    onnxruntime.disable_telemetry_events()
+    if find_external_file(model):
+        raise ModelRefused("onnxruntime would read weights from another file, which the model names")
+    library.disable_telemetry_events()
+    if device != CPU and request.precision == "exact":
+        os.environ.update(NO_TF32)  # before the libraries are loaded, which the session does
+    tells = device != CPU and hasattr(library.InferenceSession, "get_provider_graph_assignment_info")
+    options = library.SessionOptions()
+    _set_options(options, request, device=device, tells=tells)
     try:
-        session = onnxruntime.InferenceSession(
-            files[0], _session_options(request, device=device), providers=_providers(request, device=device)
-        )
+        session = library.InferenceSession(model, options, providers=_providers(request, device=device, tells=tells))
     except Exception as error:  # its exceptions have no other base
-        raise ModelRefused(f"onnxruntime doesn't take the model: {reason(error)}") from error
-    return OnnxRuntimeEngine(session, placement=_read_placement(session, device=device), devices=devices)
+        raise ModelRefused(f"onnxruntime doesn't take the model{_on(device)}: {reason(error)}") from error
+    placement = _read_placement(session, device=device, tells=tells)
+    return OnnxRuntimeEngine(session, library=library, placement=placement, devices=devices)
 
 
 class OnnxRuntimeEngine:
@@ -83,11 +102,9 @@ class OnnxRuntimeEngine:
 
     plan = None
 
-    def __init__(
-        self, session: onnxruntime.InferenceSession, *, placement: tuple[str, ...], devices: tuple[str, ...]
-    ) -> None:
+    def __init__(self, session: Any, *, library: Any, placement: tuple[str, ...], devices: tuple[str, ...]) -> None:
         self._session = session
-        self.version: str = onnxruntime.__version__
+        self.version: str = library.__version__
         self.placement = placement
         self.devices = devices
         self.inputs = _signature(session.get_inputs())
@@ -102,9 +119,7 @@ class OnnxRuntimeEngine:
 class OnnxRuntimeInference:
     """One run."""
 
-    def __init__(
-        self, session: onnxruntime.InferenceSession, *, feeds: Mapping[str, Array], output_names: list[str]
-    ) -> None:
+    def __init__(self, session: Any, *, feeds: Mapping[str, Array], output_names: list[str]) -> None:
         self._session = session
         self._feeds = dict(feeds)
         self._output_names = output_names
@@ -126,18 +141,24 @@ class OnnxRuntimeInference:
         self._options.terminate = True
 
 
-def _providers(request: Load, *, device: str) -> list[tuple[str, dict[str, str]]]:
+def _on(device: str) -> str:
+    return "" if device == CPU else f" on {device}"
+
+
+def _providers(request: Load, *, device: str, tells: bool) -> list[tuple[str, dict[str, str]]]:
+    """Those that may share the model, with their options. Where nobody could tell which got what, it is one alone."""
+    names = PROVIDERS[device] if tells else (device,)
     return [
         (name, {**PROVIDER_OPTIONS.get(name, {}), **PROVIDER_PRECISIONS.get((request.precision, name), {})})
-        for name in PROVIDERS[device]
+        for name in names
     ]
 
 
-def _read_placement(session: onnxruntime.InferenceSession, *, device: str) -> tuple[str, ...]:
+def _read_placement(session: Any, *, device: str, tells: bool) -> tuple[str, ...]:
     """Providers that really got a part of the model, the one with the most operators first.
 
     ONNX Runtime warns and takes the CPU where a provider can't start, and gives it whatever operators the provider
-    doesn't know.
+    doesn't know. A version that can't tell has refused the model by now if anybody else got any.
 
     Raises:
         EngineMissing: the provider that was asked for couldn't start.
@@ -146,8 +167,10 @@ def _read_placement(session: onnxruntime.InferenceSession, *, device: str) -> tu
     started = tuple(session.get_providers())
     if device not in started:
         raise EngineMissing(f"onnxruntime couldn't start {device}, it would run on {', '.join(started)}")
-    if device == CPU or not hasattr(session, "get_provider_graph_assignment_info"):
+    if device == CPU:
         return started
+    if not tells:
+        return (device,)
     nodes: Counter[str] = Counter()
     for subgraph in session.get_provider_graph_assignment_info():
         nodes[subgraph.ep_name] += len(subgraph.get_nodes())
@@ -156,8 +179,7 @@ def _read_placement(session: onnxruntime.InferenceSession, *, device: str) -> tu
     return tuple(name for name, _ in nodes.most_common())
 
 
-def _session_options(request: Load, *, device: str) -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
+def _set_options(options: Any, request: Load, *, device: str, tells: bool) -> None:
     options.intra_op_num_threads = request.threads
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = request.memory_arena
@@ -167,10 +189,10 @@ def _session_options(request: Load, *, device: str) -> onnxruntime.SessionOption
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     if device != CPU:
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        where = "session.record_ep_graph_assignment_info" if tells else "session.disable_cpu_ep_fallback"
+        options.add_session_config_entry(where, "1")
     for key, value in PRECISIONS[request.precision].items():
         options.add_session_config_entry(key, value)
-    return options
 
 
 def _signature(arguments: Sequence[Any]) -> tuple[TensorSpec, ...]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -63,8 +63,12 @@ def load(request: Load, *, files: Sequence[bytes]) -> OpenVinoEngine:
         ModelRefused: OpenVINO doesn't take the model, can't compute it as exactly as was asked, or the model has inputs
             or outputs that are no plain tensors.
     """
+    return load_by(openvino.Core(), request, files=files)
+
+
+def load_by(core: Any, request: Load, *, files: Sequence[bytes]) -> OpenVinoEngine:
+    """The same by a core of OpenVINO, which lists its devices."""
     check_precision(request, known=tuple(PRECISIONS))
-    core = openvino.Core()
     core.set_property({"CACHE_DIR": ""})  # a cache of compiled models would hold weights in plain
     devices = tuple(core.available_devices)
     check_device(request, devices=devices)
@@ -74,11 +78,19 @@ def load(request: Load, *, files: Sequence[bytes]) -> OpenVinoEngine:
     try:
         with _readable(request.format, files) as readable:
             model = core.read_model(*readable)
+            names = _Names(_list_names(model.inputs), _list_names(model.outputs))
             compiled = core.compile_model(model, device, _properties(core, request, device=device))
     except Exception as error:  # whatever its bindings translate
         raise ModelRefused(f"openvino doesn't take the model: {reason(error)}") from error
     _check_exactness(compiled, request, device=device)
-    return OpenVinoEngine(compiled, devices=devices)
+    return OpenVinoEngine(compiled, names=names, devices=devices)
+
+
+class _Names(NamedTuple):
+    """Of a model's tensors, as its file has them: compiling adds those of operators that it takes away."""
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
 
 
 class OpenVinoEngine:
@@ -86,12 +98,12 @@ class OpenVinoEngine:
 
     plan = None
 
-    def __init__(self, compiled: openvino.CompiledModel, *, devices: tuple[str, ...]) -> None:
+    def __init__(self, compiled: openvino.CompiledModel, *, names: _Names, devices: tuple[str, ...]) -> None:
         self.version: str = openvino.__version__.partition("-")[0]  # without number and digest of the build
         self.devices = devices
         self.placement: tuple[str, ...] = tuple(compiled.get_property("EXECUTION_DEVICES"))
-        self.inputs = _signature(compiled.inputs)
-        self.outputs = _signature(compiled.outputs)
+        self.inputs = _signature(compiled.inputs, names=names.inputs)
+        self.outputs = _signature(compiled.outputs, names=names.outputs)
         self._request = compiled.create_infer_request()
 
     def prepare(self, feeds: Mapping[str, Array]) -> OpenVinoInference:
@@ -194,10 +206,13 @@ def _check_exactness(compiled: openvino.CompiledModel, request: Load, *, device:
         raise ModelRefused(f"precision exact needs {EXACT}, {device} computes in {found}; ask for fast")
 
 
-def _signature(ports: Sequence[Any]) -> tuple[TensorSpec, ...]:
+def _list_names(ports: Sequence[Any]) -> list[str]:
+    return [min(port.get_names(), default=f"{index}") for index, port in enumerate(ports)]
+
+
+def _signature(ports: Sequence[Any], *, names: Sequence[str]) -> tuple[TensorSpec, ...]:
     specs = []
-    for index, port in enumerate(ports):
-        name = min(port.get_names(), default=f"{index}")
+    for name, port in zip(names, ports, strict=True):
         kind = port.get_element_type().get_type_name()
         if kind not in DTYPES or port.partial_shape.rank.is_dynamic:
             found = f"{kind} {port.partial_shape}"

@@ -26,7 +26,7 @@ class Echo:
 
     def answer(self, raw: bytes, *, item_sha256: str) -> Answered:
         self.during()
-        return Answered({"text": raw.decode()}, "", 1.0)
+        return Answered({"text": raw.decode()}, "", 1.0, ())
 
 
 class Outbox:

@@ -137,3 +137,31 @@ def test_chosen_engine_never_has_more_threads_than_chosen_nor_than_its_share(cho
     for share in shares:
         tuned, other = tuned.with_share(share), other.with_share(share)
         assert (tuned.options.threads, other.options.threads) == (min(chosen, share), share)
+
+
+def test_device_that_was_chosen_is_tried_first_and_the_same_engine_without_it_next() -> None:
+    limited = dataclasses.replace(
+        SETTING, options=dataclasses.replace(SETTING.options, groups=Path("/g"), limit_bytes=7)
+    )
+    chosen = candidate("onnxruntime", device="CUDAExecutionProvider", precision="fast")
+    first, second, third = make_recipes(Way(MODEL, chosen), limited, model_fds=(), warm_up={})
+    assert [recipe.engine for recipe in (first, second, third)] == ["onnxruntime", "onnxruntime", "openvino"]
+    assert (first.options.device, first.options.precision) == ("CUDAExecutionProvider", "fast")
+    assert first.options.groups is None, "a driver takes memory that no model's size foretells"
+    assert {(one.options.device, one.options.precision, one.options.limit_bytes) for one in (second, third)} == {
+        ("", "exact", 7)
+    }
+
+
+def test_engine_that_computes_a_variant_wrongly_is_left_out(tmp_path: Path) -> None:
+    right = replace(MODEL, runtimes=("openvino", "tensorrt"))
+    assert [one.engine for one in make_recipes(Way(right), SETTING, model_fds=(), warm_up={})] == ["openvino"]
+    other = replace(model().variants[0], name="other")
+    signed = manifest(2, model(variants=(right, other)))
+    release = stored(tmp_path, MODEL_FILE, OTHER_FILE, tuned=chose("onnxruntime", MODEL_PLAIN))
+    assert way(release, signed).ignored == ("engine onnxruntime was chosen for onnx, engines here are ['openvino']")
+    without = dataclasses.replace(SETTING, engines=("onnxruntime",))
+    with pytest.raises(
+        LoadFailure, match=r"has variants for \['onnx \(right in openvino, tensorrt only\)'\], engines here"
+    ):
+        way(release, manifest(2, model(variants=(right,))), setting=without)

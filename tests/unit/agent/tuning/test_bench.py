@@ -4,13 +4,17 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from shoal_agent.front.admission import Room
+from shoal_agent.front.operations.values import Prepared
 from shoal_agent.front.worker import LOAD_TIMEOUT_S, Worker
 from shoal_agent.tuning.bench import Bench, CandidateFailed, LoadedFiles
 from shoal_agent.tuning.meters import NoMeter
 from shoal_agent.tuning.task import Run
 from shoal_wire.tuning import Candidate
+from shoal_worker.messages import Loaded
 
+ONE_CALL = Prepared(calls=({},), context=None)
 CANDIDATE = Candidate(variant="huge", engine="onnxruntime", threads=1)
 
 
@@ -19,12 +23,12 @@ class OneCall:
 
     items = 1
 
-    def check(self, run: Run) -> str:
-        run([{}])
+    def check(self, run: Run, *, candidate: Candidate) -> str:
+        run(ONE_CALL)
         return ""
 
     def answer(self, number: int, run: Run) -> None:
-        run([{}])
+        run(ONE_CALL)
 
 
 class FakeBoard:
@@ -34,18 +38,21 @@ class FakeBoard:
         self._memory_mb = memory_mb
         self.loaded: list[str] = []
         self.timeouts_s: list[float] = []
+        self.devices: list[str] = []
 
     def room(self) -> Room:
         return Room((self._memory_mb - 1000 * len(self.loaded)) * 1_000_000)
 
     def start(self, interpreter: str, *, timeout_s: float, **options: Any) -> Worker:
         self.timeouts_s.append(timeout_s)
+        self.devices.append(options["options"].device)
         self.loaded.append(options["engine"])
         return cast(Worker, FakeWorker(options["engine"], self.loaded))
 
 
 class FakeWorker:
     peak_bytes = 1
+    info = Loaded("e", "1", ("GPU.0", "CPU"), ("CPU", "GPU"), (), (), 1.0, 1)
 
     def __init__(self, engine: str, loaded: list[str]) -> None:
         self._engine = engine
@@ -100,6 +107,15 @@ def test_candidates_stay_loaded_while_one_more_of_the_biggest_fits_beside_them(
 def test_a_candidate_alone_leaves_the_reserve_free() -> None:
     with pytest.raises(CandidateFailed, match="beside 101 MB in reserve; 1100 MB are available"):
         bench_on(FakeBoard(memory_mb=1100)).check(named("a"), timeout_s=1.0)
+
+
+def test_a_candidate_is_loaded_on_its_device_and_a_turn_says_where_it_ran() -> None:
+    board = FakeBoard(memory_mb=3100)
+    bench = bench_on(board)
+    for device in ("", "GPU"):
+        turn = bench.turn(replace(named("a"), device=device), seconds=0.001, with_rate=False)
+        assert turn.placement == ("GPU.0", "CPU")
+    assert board.devices == ["", "GPU"]
 
 
 def test_a_candidate_that_made_way_may_load_for_longer_than_an_inference_may_take() -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 from shoal_agent.tuned import Choice, Limits
-from shoal_agent.tuning.options import add_tune_options, parse_tune_options
+from shoal_agent.tuning.options import BATCHES, add_tune_options, parse_tune_options
 from shoal_agent.tuning.plot import draw_verdict, frontier
 from shoal_agent.tuning.report import write_verdict
 
@@ -19,8 +19,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_the_table_marks_what_was_chosen_what_nobody_beats_and_what_was_dropped() -> None:
     lines = write_verdict(VERDICT).splitlines()
-    assert re.match(r"\* +o +onnxruntime +exact +2 +1 +5\.25 +6\.30 +190\.48 +90 +500 +-$", lines[1])
+    assert re.match(r"\* +o +onnxruntime +- +exact +2 +1 +5\.25 +6\.30 +190\.48 +90 +500 +-$", lines[1])
     assert lines[2].startswith("+ ") and lines[3].startswith("(3)")
+
+
+def test_the_table_says_where_an_engine_really_ran() -> None:
+    candidate = replace(FAST, device="GPU")
+    (placed, asked) = (replace(VERDICT.measured[0], candidate=candidate, placement=to) for to in (("GPU.0", "CPU"), ()))
+    lines = write_verdict(replace(VERDICT, measured=(placed, asked))).splitlines()
+    assert re.search(r" onnxruntime +GPU\.0\+CPU +exact ", lines[1])
+    assert re.search(r" onnxruntime +GPU +exact ", lines[2])
 
 
 def test_reasons_of_refusals_choice_and_missing_meter_are_told() -> None:
@@ -63,7 +71,8 @@ def test_options_become_one_value() -> None:
         parse("m", "--objective", "memory", "--limit-memory-mb", "1.5", "--threads", "2,1,2", "--budget-s", "5")
     )
     assert options.limits == Limits(memory_bytes=1_500_000)
-    assert (options.threads, options.batches, options.budget_s, options.objective) == ((1, 2), (1,), 5.0, "memory")
+    assert (options.threads, options.batches, options.budget_s, options.objective) == ((1, 2), BATCHES, 5.0, "memory")
+    assert parse_tune_options(parse("m", "--batch", "3,1")).batches == (1, 3)
 
 
 @pytest.mark.parametrize(

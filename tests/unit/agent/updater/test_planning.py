@@ -20,7 +20,7 @@ from shoal_agent.updater.planning import (
     planned_files,
     raise_floors,
 )
-from shoal_wire.manifest import Manifest, Needs, Variant
+from shoal_wire.manifest import Manifest, Needs, ReferenceOutputs, Variant
 from shoal_wire.messages import Assignment
 from shoal_wire.tuning import Candidate, KnownChoice
 
@@ -38,7 +38,7 @@ from tests.unit.agent.updater.releases import (
     sealed,
 )
 
-BOARD = Board(formats=("onnx",), architecture="aarch64", memory_bytes=1 << 30, agent_version="0.1.0")
+BOARD = Board(engines={"onnx": ("onnxruntime",)}, architecture="aarch64", memory_bytes=1 << 30, agent_version="0.1.0")
 
 
 def plan(release: Manifest, *, wanted: Assignment | None = None, board: Board = BOARD, **floors: int) -> Any:
@@ -48,7 +48,7 @@ def plan(release: Manifest, *, wanted: Assignment | None = None, board: Board = 
 
 BOTH = assignment(2, files=(OTHER_FILE, MODEL_FILE, CASE_FILE))
 """The keys to all variants."""
-EITHER = BOARD._replace(formats=("onnx", "openvino"))
+EITHER = BOARD._replace(engines={"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",)})
 
 
 def candidate(engine: str = "onnxruntime") -> Candidate:
@@ -74,9 +74,8 @@ def test_first_variant_that_an_engine_runs_is_chosen_with_its_files_and_golden_c
 
 
 def test_publishers_order_decides_among_variants_that_run() -> None:
-    board = BOARD._replace(formats=("onnx", "openvino"))
     wanted = assignment(2, files=(OTHER_FILE, CASE_FILE))
-    assert plan(manifest(2), wanted=wanted, board=board).variant == "openvino-int8"
+    assert plan(manifest(2), wanted=wanted, board=EITHER).variant == "openvino-int8"
 
 
 def test_variant_that_needs_more_memory_than_the_board_has_is_passed_over() -> None:
@@ -85,6 +84,28 @@ def test_variant_that_needs_more_memory_than_the_board_has_is_passed_over() -> N
         Variant("onnx-int8", "onnx", "int8", ("model",), (), 1 << 20),
     )
     assert plan(manifest(2, model(variants=variants))).variant == "onnx-int8"
+
+
+@pytest.mark.parametrize(
+    ("engines", "variant"),
+    [
+        ({"tflite": ("litert", "tflite-runtime")}, "dynamic"),
+        ({"tflite": ("tflite-runtime",)}, "full"),
+        ({"tflite": ("tflite-runtime",), "onnx": ("litert",)}, "full"),
+    ],
+    ids=["right", "wrong", "right-one-for-another-format"],
+)
+def test_variant_goes_to_boards_with_an_engine_that_computes_it_right(
+    engines: dict[str, tuple[str, ...]], variant: str
+) -> None:
+    variants = (
+        Variant("dynamic", "tflite", "int8-weights", ("model",), runtimes=("litert", "openvino")),
+        Variant("full", "tflite", "int8", ("other",)),
+    )
+    board = BOARD._replace(engines=engines, all_variants=True)
+    chosen = plan(manifest(2, model(variants=variants)), wanted=BOTH, board=board)
+    assert chosen.variant == variant
+    assert chosen.spare == ((OTHER_FILE,) if variant == "dynamic" else ())
 
 
 def test_each_of_several_models_has_its_own_variant() -> None:
@@ -122,7 +143,7 @@ def test_own_choice_goes_before_the_fleets_and_that_before_the_publishers_order(
     ("board", "wanted"),
     [
         (BOARD._replace(choices=chose(OTHER_PLAIN)), BOTH),
-        (EITHER._replace(choices=chose(OTHER_PLAIN), formats=("onnx",)), known(OTHER_PLAIN)),
+        (EITHER._replace(choices=chose(OTHER_PLAIN), engines=BOARD.engines), known(OTHER_PLAIN)),
         (BOARD._replace(choices=chose(OTHER_PLAIN)), assignment(2)),
     ],
     ids=["format", "known-format", "grant"],
@@ -181,11 +202,15 @@ def test_variant_to_be_tuned_never_makes_a_release_refused(granted: tuple[str, .
         ({"minimum_agent": "soon"}, "'soon' is no version of the agent"),
         (
             {"variants": (Variant("tflite", "tflite", "int8", ("model",)),)},
-            f"model {NAME} comes as tflite; engines of this board take onnx",
+            f"model {NAME} comes as tflite; engines of this board take onnx in onnxruntime",
+        ),
+        (
+            {"variants": (Variant("onnx", "onnx", "int8", ("model",), runtimes=("openvino",)),)},
+            f"model {NAME} comes as onnx (right in openvino only); engines of this board take onnx in onnxruntime",
         ),
         (
             {"variants": (Variant("coreml", "coreml", "fp16", ("model",)),)},
-            f"model {NAME} comes as coreml; engines of this board take onnx; coreml runs on Apple's macOS",
+            f"model {NAME} comes as coreml; engines of this board take onnx in onnxruntime; coreml runs on Apple's",
         ),
     ],
 )
@@ -279,3 +304,50 @@ def test_files_of_a_variant_are_kept_if_the_slot_can_open_all_of_them() -> None:
     assert kept(OTHER_FILE, CASE_FILE) == {OTHER_FILE, CASE_FILE}
     assert kept(OTHER_FILE, CASE_FILE, MODEL_FILE) == {OTHER_FILE, CASE_FILE, MODEL_FILE}
     assert kept(OTHER_FILE, "f" * 64) == {OTHER_FILE, CASE_FILE}
+
+
+def with_outputs() -> Manifest:
+    """Either variant has outputs recorded of its own, in a file each."""
+    case = model().golden[0]
+    outputs = tuple(
+        ReferenceOutputs(variants=(name,), file=f"{name}.npz", maximum_difference=0.1, source="measured")
+        for name in ("onnx-int8", "openvino-int8")
+    )
+    release = manifest(2, model(golden=(replace(case, outputs=outputs),)))
+    recorded = (sealed("onnx-int8.npz", ONNX_OUTPUTS), sealed("openvino-int8.npz", OPENVINO_OUTPUTS))
+    return replace(release, files=(*release.files, *recorded))
+
+
+ONNX_OUTPUTS, OPENVINO_OUTPUTS = "8" * 64, "9" * 64
+ALL_FILES = assignment(2, files=(OTHER_FILE, MODEL_FILE, CASE_FILE, ONNX_OUTPUTS, OPENVINO_OUTPUTS))
+
+
+def test_recorded_outputs_are_fetched_with_the_variant_that_they_are_of() -> None:
+    chosen = plan(with_outputs(), wanted=ALL_FILES)
+    assert [file.ciphertext_sha256 for file in chosen.files] == [MODEL_FILE, CASE_FILE, ONNX_OUTPUTS]
+    with pytest.raises(Refused, match=r"no grant for its file onnx-int8\.npz"):
+        plan(with_outputs(), wanted=BOTH)
+
+
+def test_variant_to_be_tuned_comes_with_its_recorded_outputs() -> None:
+    board = EITHER._replace(all_variants=True)
+    chosen = plan(with_outputs(), wanted=ALL_FILES, board=board)
+    needed = [OTHER_FILE, CASE_FILE, OPENVINO_OUTPUTS]
+    assert [file.ciphertext_sha256 for file in chosen.files] == [*needed, MODEL_FILE, ONNX_OUTPUTS]
+    assert chosen.spare == (MODEL_FILE, ONNX_OUTPUTS)
+
+    without = assignment(2, files=(MODEL_FILE, *needed))
+    assert plan(with_outputs(), wanted=without, board=board).spare == ()
+
+
+def test_slot_keeps_the_recorded_outputs_of_the_variants_that_it_keeps() -> None:
+    begun = replace(journal(2, generation=3, variant="openvino-int8"), assignment=ALL_FILES)
+    needed = {OTHER_FILE, CASE_FILE, OPENVINO_OUTPUTS}
+
+    def kept(*spare: str) -> set[str]:
+        held = hold(replace(begun, spare=spare), with_outputs())
+        return {file.ciphertext_sha256 for file in held_files(with_outputs(), held)}
+
+    assert kept() == needed
+    assert kept(MODEL_FILE) == needed, "it could be run, but not checked"
+    assert kept(MODEL_FILE, ONNX_OUTPUTS) == needed | {MODEL_FILE, ONNX_OUTPUTS}

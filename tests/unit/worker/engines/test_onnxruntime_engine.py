@@ -1,7 +1,11 @@
-"""Does the ONNX Runtime adapter load, run, cancel and refuse as a worker needs it?"""
+"""Does the ONNX Runtime adapter load, run, cancel and refuse as a worker needs it?
+
+On a GPU it is a fake that is asked: nothing here has run on one.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import replace
 
@@ -9,12 +13,15 @@ import numpy as np
 import onnxruntime
 import pytest
 from shoal_worker.engines import load_engine
+from shoal_worker.engines.onnxruntime_engine import load_by
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import Load, TensorSpec
 
+from tests.fake_onnxruntime import CPU, CUDA, NO_FALLBACK, RECORDS, TENSORRT, FakeOnnxRuntime
 from tests.onnx_bytes import add_model, external_weight_model, matmul_chain_model
 
 REQUEST = Load(engine="onnxruntime", format="onnx", threads=1, precision="exact", memory_arena=True, device="")
+TF32 = "NVIDIA_TF32_OVERRIDE"
 ONES = np.ones((2, 3), np.float32)
 
 
@@ -65,7 +72,7 @@ def test_lengths_that_vary_but_do_not_fit_each_other_fail_in_the_engine() -> Non
     ids=["empty", "text", "end-missing", "half", "weights-in-a-file"],
 )
 def test_bytes_that_are_no_whole_model_are_refused(model: bytes) -> None:
-    with pytest.raises(ModelRefused, match="onnxruntime doesn't take the model"):
+    with pytest.raises(ModelRefused, match=r"onnxruntime (doesn't take the model|would read weights from)"):
         load_engine(REQUEST, files=[model])
 
 
@@ -97,6 +104,89 @@ def test_a_provider_that_this_build_lacks_is_refused_and_not_replaced(device: st
 def test_onnxruntime_itself_only_warns_of_a_provider_that_it_lacks() -> None:
     session = onnxruntime.InferenceSession(add_model(), providers=["AbacusExecutionProvider"])
     assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.fixture(autouse=True)
+def keep_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is settled for a whole worker isn't for all tests."""
+    monkeypatch.setenv(TF32, "as it was")
+
+
+@pytest.mark.parametrize(
+    ("operators", "placement"),
+    [({CUDA: 5}, (CUDA,)), ({CPU: 2, CUDA: 5}, (CUDA, CPU)), ({CUDA: 1, CPU: 7}, (CPU, CUDA))],
+)
+def test_a_gpu_is_asked_for_and_who_got_most_is_told(operators: dict[str, int], placement: tuple[str, ...]) -> None:
+    library = FakeOnnxRuntime(operators=operators)
+    engine = load_by(library, replace(REQUEST, device=CUDA), model=add_model())
+    assert (engine.placement, engine.devices, engine.version) == (placement, (TENSORRT, CUDA, CPU), "1.24.0")
+    assert list(library.providers) == [CUDA, CPU]
+    assert engine.prepare({"left": ONES, "right": 2 * ONES}).run()["sum"].tolist() == [[3.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("library", "error", "message"),
+    [
+        (FakeOnnxRuntime(operators={CUDA: 1}, starts=False), EngineMissing, f"couldn't start {CUDA}, it would run on"),
+        (FakeOnnxRuntime(operators={CPU: 3}), ModelRefused, f"{CUDA} runs no operator of the model, all .* on {CPU}"),
+        (
+            FakeOnnxRuntime(operators={CUDA: 9, CPU: 1}, tells=False),
+            ModelRefused,
+            f"take the model on {CUDA}: .*CPU EP",
+        ),
+    ],
+    ids=["no-gpu", "nothing-for-the-gpu", "untold-rest-on-the-processor"],
+)
+def test_another_device_than_was_asked_for_is_never_taken(
+    library: FakeOnnxRuntime, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        load_by(library, replace(REQUEST, device=CUDA), model=add_model())
+
+
+def test_a_version_that_cannot_tell_gives_the_gpu_everything() -> None:
+    library = FakeOnnxRuntime(operators={TENSORRT: 4}, tells=False)
+    engine = load_by(library, replace(REQUEST, device=TENSORRT), model=add_model())
+    assert (engine.placement, list(library.providers)) == ((TENSORRT,), [TENSORRT])
+
+
+@pytest.mark.parametrize("device", [CUDA, TENSORRT])
+def test_a_gpu_multiplies_exactly_only_where_that_was_asked_for(device: str) -> None:
+    library = FakeOnnxRuntime(operators={device: 1})
+    load_by(library, replace(REQUEST, device=device, precision="fast"), model=add_model())
+    assert (library.providers[CUDA].get("use_tf32"), os.environ[TF32]) == (None, "as it was")
+    assert library.providers.get(TENSORRT, {}).get("trt_fp16_enable") == ("1" if device == TENSORRT else None)
+    load_by(library, replace(REQUEST, device=device), model=add_model())
+    assert (library.providers[CUDA]["use_tf32"], os.environ[TF32]) == ("0", "0")
+    assert "trt_fp16_enable" not in library.providers.get(TENSORRT, {})
+
+
+@pytest.mark.parametrize("precision", ["exact", "fast"])
+def test_tensorrt_is_told_to_write_no_plan_beside_the_program(precision: str) -> None:
+    library = FakeOnnxRuntime(operators={TENSORRT: 1})
+    load_by(library, replace(REQUEST, device=TENSORRT, precision=precision), model=add_model())
+    caches = {name: value for name, value in library.providers[TENSORRT].items() if "cache" in name}
+    assert caches == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+
+
+def test_the_installed_onnxruntime_forbids_and_tells_as_the_fake_does() -> None:
+    other = "AzureExecutionProvider"  # which takes no operator of any model
+    if other not in onnxruntime.get_available_providers():
+        pytest.skip(f"this build of onnxruntime has no {other}, which stands for a device that gets nothing")
+    strict = options_with(NO_FALLBACK)
+    for providers, message in (([other], "assigned to the default CPU EP"), ([other, CPU], "added the CPU EP")):
+        with pytest.raises(Exception, match=message):
+            onnxruntime.InferenceSession(add_model(), strict, providers=providers)
+    session = onnxruntime.InferenceSession(add_model(), options_with(RECORDS), providers=[other, CPU])
+    told = [(one.ep_name, len(one.get_nodes())) for one in session.get_provider_graph_assignment_info()]
+    assert (told, session.get_providers()) == ([(CPU, 1)], [other, CPU])
+
+
+def options_with(key: str) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry(key, "1")
+    return options
 
 
 def test_the_processor_may_be_asked_for_by_name() -> None:

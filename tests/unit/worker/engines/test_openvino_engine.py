@@ -1,4 +1,7 @@
-"""Does the OpenVINO adapter load, run, cancel and refuse as a worker needs it?"""
+"""Does the OpenVINO adapter load, run, cancel and refuse as a worker needs it?
+
+On a GPU or an NPU it is a fake that is asked: nothing here has run on one.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shoal_worker.engines import load_engine
+from shoal_worker.engines import load_engine, openvino_engine
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import Load, TensorSpec
 
 from tests import onnx_bytes, tflite_bytes
+from tests.fake_openvino import FakeOpenVinoCore
 
 REQUEST = Load(engine="openvino", format="onnx", threads=1, precision="exact", memory_arena=True, device="")
 LEFT = np.array([[1, 2, 3]], np.float32)
@@ -53,6 +57,23 @@ def test_adds(model_format: str, precision: str, tmp_path: Path) -> None:
     assert "CPU" in engine.devices
 
 
+def test_tensors_keep_the_names_of_the_file_where_compiling_takes_casts_away() -> None:
+    from onnx import TensorProto, helper
+
+    half = helper.make_tensor("two", TensorProto.FLOAT16, [1], [2.0])
+    nodes = [
+        helper.make_node("Cast", ["image"], ["a-cast"], to=TensorProto.FLOAT16),
+        helper.make_node("Mul", ["a-cast", "two"], ["b-double"]),
+        helper.make_node("Cast", ["b-double"], ["logits"], to=TensorProto.FLOAT),
+    ]
+    image, logits = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("image", "logits"))
+    graph = helper.make_graph(nodes, "halves", [image], [logits], [half])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    engine = load_engine(REQUEST, files=[model.SerializeToString()])
+    assert [spec.name for spec in engine.inputs] == ["image"]
+    assert engine.prepare({"image": LEFT}).run()["logits"].tolist() == [[2.0, 4.0, 6.0]]
+
+
 def test_weights_come_from_the_second_file(tmp_path: Path) -> None:
     files = representation(onnx_bytes.matmul_chain_model(size=4, length=1), tmp_path)
     assert len(files[1]) >= 4 * 4 * 4
@@ -65,6 +86,51 @@ def test_exact_computes_in_float32_whatever_the_processor_would_like() -> None:
     engine = load_engine(REQUEST, files=[onnx_bytes.add_model()])
     fine = np.full((1, 3), 1 + 2**-10, np.float32)
     assert engine.prepare({"left": fine, "right": fine}).run()["sum"].tolist() == [[2 + 2**-9] * 3]
+
+
+@pytest.mark.parametrize(
+    ("precision", "types", "chosen"),
+    [
+        ("exact", ("FP32", "FP16"), {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}),
+        ("fast", ("FP32", "FP16"), {"INFERENCE_PRECISION_HINT": "f16"}),
+        ("fast", ("FP32", "FP16", "BF16"), {"INFERENCE_PRECISION_HINT": "bf16"}),
+        ("fast", ("FP32",), {"INFERENCE_PRECISION_HINT": "f32"}),
+    ],
+)
+def test_a_gpu_is_asked_for_in_the_types_that_precision_allows(
+    precision: str, types: tuple[str, ...], chosen: dict[str, object]
+) -> None:
+    core = FakeOpenVinoCore("GPU", placement=("GPU.0",), types=types)
+    request = replace(REQUEST, device="GPU", precision=precision)
+    engine = openvino_engine.load_by(core, request, files=[onnx_bytes.add_model()])
+    assert (engine.devices, engine.placement) == (("CPU", "GPU"), ("GPU.0",))
+    assert core.asked == ("GPU", {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1} | chosen)
+    assert engine.prepare({"left": LEFT, "right": 2 * LEFT}).run()["sum"].tolist() == [[3.0, 6.0, 9.0]]
+
+
+def test_a_device_without_float32_is_refused_where_exactness_was_asked_for() -> None:
+    core = FakeOpenVinoCore("NPU", placement=("NPU",), types=("FP16",), computes="f16")
+    files = [onnx_bytes.add_model()]
+    with pytest.raises(ModelRefused, match="precision exact needs f32, NPU computes in f16; ask for fast"):
+        openvino_engine.load_by(core, replace(REQUEST, device="NPU"), files=files)
+    request = replace(REQUEST, device="NPU", precision="fast")
+    assert openvino_engine.load_by(core, request, files=files).placement == ("NPU",)
+
+
+def test_its_threads_may_run_on_every_core() -> None:
+    before = set(os.listdir("/proc/self/task"))
+    engine = load_engine(replace(REQUEST, threads=2), files=[onnx_bytes.matmul_chain_model(size=64, length=2)])
+    engine.prepare({"x": np.ones((64, 64), np.float32)}).run()
+    started = set(os.listdir("/proc/self/task")) - before
+    assert started or os.cpu_count() == 1
+    assert {frozenset(os.sched_getaffinity(int(task))) for task in started} <= {frozenset(os.sched_getaffinity(0))}
+
+
+def test_openvino_pins_threads_to_cores_unless_it_is_told_not_to() -> None:
+    import openvino
+
+    core = openvino.Core()
+    assert core.compile_model(core.read_model(onnx_bytes.add_model()), "CPU").get_property("ENABLE_CPU_PINNING")
 
 
 def test_the_link_to_a_tflite_model_is_gone_once_it_is_loaded() -> None:

@@ -10,20 +10,18 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from shoal_agent.front.operations.boxes import Box, clip_to_picture, measure_iou, move_to_picture, pair_boxes
 from shoal_agent.front.operations.errors import BadOutput, BadPipeline
+from shoal_agent.front.operations.outputs import Fraction, Name, Numbers, read_shaped, take_only_call
 from shoal_agent.front.operations.values import Answer, Detections, Outputs, Placement, Tensors, Verdict
 
 DESCRIBED_FACES = 8
 BOX_VALUES = 4
 """x and y of the centre, width, height."""
 
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
 Cells = Annotated[int, Meta(ge=1, le=512)]
 PerCell = Annotated[int, Meta(ge=1, le=32)]
-_Boxes = NDArray[np.float64]
 
 
 class DecodeAnchors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,12 +53,11 @@ class DecodeAnchors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Raises:
             BadOutput: an output is missing, of another shape, or not finite.
         """
-        if len(outputs.calls) != 1:
-            raise BadOutput(f"outputs of {len(outputs.calls)} inferences, expected 1")
+        call = take_only_call(outputs)
         anchors = make_anchors(self.grids)
         values = BOX_VALUES + 2 * self.points
-        raw = _check_output(outputs.calls[0], name=self.box_output, shape=(1, len(anchors), values))
-        logits = _check_output(outputs.calls[0], name=self.score_output, shape=(1, len(anchors), 1))
+        raw = _read(call, name=self.box_output, shape=(1, len(anchors), values))
+        logits = _read(call, name=self.score_output, shape=(1, len(anchors), 1))
         scores = 1 / (1 + np.exp(-np.clip(logits[:, 0], -self.score_clip, self.score_clip)))
         kept = (scores >= self.minimum_score) & (raw[:, 2:BOX_VALUES] > 0).all(axis=1)
         offsets, places = raw[kept] / self.input_pixels, anchors[kept]
@@ -105,15 +102,15 @@ class MergeFaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             heap = left[together]
             left = left[~together]
             weights = np.maximum(found.scores[heap], np.finfo(np.float64).tiny)
-            box = np.average(found.boxes[heap], axis=0, weights=weights).reshape(2, 2)
+            box = np.average(found.boxes[heap], axis=0, weights=weights)
             points = np.average(found.points[heap], axis=0, weights=weights)
-            corners = np.clip(_in_picture(box, found.placement), 0.0, 1.0)
+            corners = clip_to_picture(box, found.placement)
             if (corners[0] < corners[1]).all():
-                points = _in_picture(points, found.placement)
+                points = move_to_picture(points, found.placement)
                 faces.append(self._describe(corners, points, score=float(found.scores[best])))
         return {"faces": faces}
 
-    def _describe(self, corners: _Boxes, points: _Boxes, *, score: float) -> Answer:
+    def _describe(self, corners: Numbers, points: Numbers, *, score: float) -> Answer:
         (left, top), (right, bottom) = corners.round(4).tolist()
         places = zip(self.keypoints, points.round(4).tolist(), strict=True)
         return {
@@ -121,19 +118,6 @@ class MergeFaces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "score": round(score, 4),
             "keypoints": {name: {"x": x, "y": y} for name, (x, y) in places},
         }
-
-
-class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a face is, in fractions of the picture."""
-
-    left: Fraction
-    top: Fraction
-    right: Fraction
-    bottom: Fraction
-
-    def __post_init__(self) -> None:
-        if self.left > self.right or self.top > self.bottom:
-            raise ValueError("left must not be right of right, nor top below bottom")
 
 
 class SeenFace(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +153,7 @@ class FacesIou(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return Verdict(passed=False, score=0.0, words=f"{_count(len(found))} found, {len(seen)} expected")
         if not seen:
             return Verdict(passed=True, score=1.0, words="no face found, none expected")
-        score = min(_pair(seen, found))
+        score = min(pair_boxes(_corners(seen), _corners(found)))
         return Verdict(
             passed=score >= self.minimum_iou,
             score=score,
@@ -192,7 +176,7 @@ def describe_faces(answer: Answer) -> str:
     return f"{_count(len(faces))}: {'; '.join(places)}" + (" …" if len(faces) > DESCRIBED_FACES else "")
 
 
-def make_anchors(grids: tuple[tuple[int, int], ...]) -> _Boxes:
+def make_anchors(grids: tuple[tuple[int, int], ...]) -> Numbers:
     """Middles of the anchors' cells, float64[anchors, 2] of x and y in fractions of the input."""
     anchors = []
     for cells, per_cell in grids:
@@ -202,52 +186,13 @@ def make_anchors(grids: tuple[tuple[int, int], ...]) -> _Boxes:
     return np.concatenate(anchors)
 
 
-def measure_iou(box: _Boxes, others: _Boxes) -> _Boxes:
-    """Intersection over union of a box (left, top, right, bottom) with each of others, float64[n]; 0 without areas."""
-    corners = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    common = np.prod(np.maximum(corners, 0.0), axis=1)
-    union = _area(box[np.newaxis]) + _area(others) - common
-    ratios: _Boxes = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-    return ratios
+def _corners(faces: tuple[SeenFace, ...]) -> Numbers:
+    return np.stack([face.box.corners for face in faces])
 
 
-def _area(boxes: _Boxes) -> _Boxes:
-    area: _Boxes = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0), axis=1)
-    return area
-
-
-def _in_picture(places: _Boxes, placement: Placement) -> _Boxes:
-    """From fractions of the input to fractions of the picture. `places` is [n, 2]."""
-    corner = np.array([placement.left, placement.top])
-    size = np.array([placement.width, placement.height])
-    return np.asarray((places - corner) / size)
-
-
-def _pair(seen: tuple[SeenFace, ...], found: tuple[SeenFace, ...]) -> list[float]:
-    """Overlap of each pair; there are as many of one as of the other."""
-    overlaps = np.stack([measure_iou(_corners(face), np.stack([_corners(one) for one in found])) for face in seen])
-    pairs = []
-    for _ in seen:
-        row, column = np.unravel_index(np.argmax(overlaps), overlaps.shape)
-        pairs.append(float(overlaps[row, column]))
-        overlaps[row, :] = overlaps[:, column] = -1.0
-    return pairs
-
-
-def _corners(face: SeenFace) -> _Boxes:
-    return np.array([face.box.left, face.box.top, face.box.right, face.box.bottom])
-
-
-def _check_output(call: Tensors, *, name: str, shape: tuple[int, ...]) -> _Boxes:
+def _read(call: Tensors, *, name: str, shape: tuple[int, ...]) -> Numbers:
     """Give an output without its first dimension."""
-    if name not in call:
-        raise BadOutput(f"output {name!r} is missing, found {sorted(call)}")
-    output = call[name]
-    if output.shape != shape:
-        raise BadOutput(f"output {name!r} has the shape {list(output.shape)}, expected {list(shape)}")
-    if output.dtype.kind != "f" or not np.isfinite(output).all():
-        raise BadOutput(f"output {name!r} ({output.dtype}) holds values that are not finite floats")
-    return np.asarray(output[0], dtype=np.float64)
+    return np.asarray(read_shaped(call, name=name, shape=shape)[0], dtype=np.float64)
 
 
 def _count(faces: int) -> str:

@@ -1,13 +1,12 @@
-"""How do the bytes of a picture become the input of a model?
+"""How do the bytes of a file become the pixels of a picture?
 
-PNG and JPEG only: every further format is more code that strangers' bytes reach. Pillow reads and scales them; its
-arithmetic for 8-bit pixels is in integers, so that all boards get the same input from the same file.
+PNG and JPEG only: every further format is more code that strangers' bytes reach.
 """
 
 import io
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,7 +14,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from shoal_agent.front.operations.errors import BadInput
-from shoal_agent.front.operations.values import Picture, Placement, Prepared
+from shoal_agent.front.operations.values import Picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,8 +27,6 @@ MAX_PIXELS = 12_500_000
 MAX_PICTURE_SIDE = 16_384
 """Whatever a manifest says: files are decoded by rows, and no buffer for one should be as large as a picture."""
 MAX_BYTES = 32 << 20
-MAX_SIDE = 4_096
-"""Of a model's input."""
 ORIENTATION = 0x0112
 STRIP_PIXELS = 1 << 18
 """That are turned into red, green and blue at a time."""
@@ -43,9 +40,6 @@ TURNS: Mapping[int, Callable[[Pixels], Pixels]] = {
     8: lambda stored: stored[:, ::-1].transpose(1, 0, 2),
 }
 """From the stored picture to the upright one, by EXIF orientation (EXIF 2.32, tag 274)."""
-
-Side = Annotated[int, Meta(ge=1, le=MAX_SIDE)]
-Finite = Annotated[float, Meta(ge=-1e6, le=1e6)]
 
 
 class DecodeImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +59,7 @@ class DecodeImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_bytes: Annotated[int, Meta(ge=1, le=1 << 30)] = MAX_BYTES
 
     def __post_init__(self) -> None:
-        _check_pillow("image.decode")
+        check_pillow("image.decode")
 
     def apply(self, raw: bytes) -> Picture:
         """Read a whole file.
@@ -90,9 +84,14 @@ class DecodeImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _read(self, raw: bytes) -> tuple[Pixels, int]:
         """The picture as it is stored, and its orientation."""
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
 
-        with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
+        try:
+            opened = Image.open(io.BytesIO(raw), formats=FORMATS)
+        except UnidentifiedImageError:
+            said = "another kind of file, or broken where it begins"
+            raise BadInput(f"image: {raw[:8]!r}… can't be read as {' or '.join(FORMATS)} ({said})") from None
+        with opened as image:
             width, height = image.size
             if width * height > self.max_pixels:
                 raise BadInput(f"image: {width} x {height} pixels, expected at most {self.max_pixels} in all")
@@ -102,45 +101,8 @@ class DecodeImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return _read_colours(image), image.getexif().get(ORIENTATION, 1)
 
 
-class Letterbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`image.letterbox`: the picture scaled to fit into `width` x `height`, in the middle, with black beside it.
-
-    A float32[1, height, width, 3] for the input `input`, where black is `low` and white `high`.
-    """
-
-    takes: ClassVar[type] = Picture
-    gives: ClassVar[Any] = Prepared[Placement]
-
-    input: Annotated[str, Meta(min_length=1, max_length=200)]
-    width: Side
-    height: Side
-    low: Finite = 0.0
-    high: Finite = 1.0
-
-    def __post_init__(self) -> None:
-        _check_pillow("image.letterbox")
-
-    def apply(self, picture: Picture) -> Prepared[Placement]:
-        """Scale and place a picture. A side that would vanish keeps one pixel."""
-        from PIL import Image
-
-        height, width = picture.pixels.shape[:2]
-        scale = min(self.width / width, self.height / height)
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        left, top = (self.width - size[0]) // 2, (self.height - size[1]) // 2
-        scaled = Image.fromarray(picture.pixels).resize(size, Image.Resampling.BILINEAR)
-        canvas = np.full((1, self.height, self.width, 3), self.low, dtype=np.float32)
-        canvas[0, top : top + size[1], left : left + size[0]] = _spread(scaled, low=self.low, high=self.high)
-        placement = Placement(
-            left=left / self.width,
-            top=top / self.height,
-            width=size[0] / self.width,
-            height=size[1] / self.height,
-        )
-        return Prepared(calls=[{self.input: canvas}], context=placement)
-
-
-def _check_pillow(operation: str) -> None:
+def check_pillow(operation: str) -> None:
+    """Refuse an operation where Pillow isn't installed: ValueError, which names the extra to install."""
     if find_spec("PIL") is None:
         raise ValueError(f"{operation} needs Pillow, which is not installed: pip install 'shoal-agent[images]'")
 
@@ -158,8 +120,3 @@ def _read_colours(image: "Image") -> Pixels:
         else:
             pixels[top:bottom] = np.asarray(strip.convert("RGB"))
     return pixels
-
-
-def _spread(scaled: "Image", *, low: float, high: float) -> NDArray[np.float32]:
-    values = np.asarray(scaled, dtype=np.float32)
-    return values * np.float32((high - low) / 255) + np.float32(low)

@@ -76,13 +76,18 @@ def _parse_chain(
     at_hand = takes
     for operation in operations:
         step = _parse(operation, table=table, what=what)
-        if step.takes != at_hand:
+        if not _takes(step, at_hand):
             raise BadPipeline(f"{what}: {operation.name} takes {_name(step.takes)}, but gets {_name(at_hand)}")
         steps.append(step)
         at_hand = step.gives
     if (get_origin(at_hand) or at_hand) is not gives:
         raise BadPipeline(f"{what}: ends with {_name(at_hand)}, expected {gives.__name__}")
     return steps, at_hand
+
+
+def _takes(step: Step, at_hand: Any) -> bool:
+    """Whether a step can follow: types must be equal, but bare `Outputs` are those of any context."""
+    return bool(step.takes == at_hand or (step.takes is Outputs and get_origin(at_hand) is Outputs))
 
 
 def _name(kind: Any) -> str:

@@ -1,11 +1,13 @@
 """What passes from one operation to the next?
 
 Each chain is raw bytes -> … -> Prepared (calls for the model, and their context), then Outputs (of the model, with
-that context) -> … -> Answer. Sounds go by way of Sound and Posteriors, pictures by way of Picture and Detections.
+that context) -> … -> Answer. Sounds go by way of Sound and Spectrogram, pictures by way of Picture and FittedPicture,
+tables by way of Table; outputs by way of Posteriors (notes), FrameScores (events), Detections (faces), Candidates
+(objects) and Scores (classes).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -73,12 +75,26 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where a picture lies in a model's input, in fractions of that input's width and height."""
+    """Where a picture lies in a model's input, in fractions of that input's width and height.
+
+    Where the input shows a part of the picture only, the picture reaches beyond it: `left` and `top` may be below 0,
+    `width` and `height` above 1. A picture has at least one pixel of the input each way.
+    """
 
     left: float
     top: float
     width: float
     height: float
+    fed: Tensors = field(default_factory=dict, compare=False)
+    """Inputs of the model, for answers that compare its outputs with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedPicture:
+    """A picture that has the size of a model's input: uint8[height, width, 3], red, green, blue."""
+
+    pixels: NDArray[np.uint8]
+    placement: Placement
 
 
 Context = TypeVar("Context")
@@ -87,10 +103,15 @@ Context = TypeVar("Context")
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Generic[Context]):
-    """Inputs for the model, one dict per inference in the order of time, and what `Pipeline.finish` must know."""
+    """Inputs for the model, one dict per inference in the order of time, and what `Pipeline.finish` must know.
+
+    Where a call depends on what came before it (a state, the next token), `calls` holds the first one only, and
+    `follow` gives the one after call number n (from 0), whose outputs it is given; None after the last.
+    """
 
     calls: Sequence[Tensors]
     context: Context
+    follow: Callable[[int, Tensors], Tensors | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +142,94 @@ class Detections:
     points: NDArray[np.float64]
     scores: NDArray[np.float64]
     placement: Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Boxes that may hold an object of one picture, in no order, in fractions of the model's input.
+
+    boxes: float64[n, 4], left, top, right, bottom, each with an area. scores: float64[n] in [0, 1]. classes: int64[n],
+    places in `labels`.
+    """
+
+    boxes: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    classes: NDArray[np.int64]
+    labels: tuple[str, ...]
+    placement: Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How likely an item is of each class: float64[n] in [0, 1]."""
+
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrogram:
+    """A sound as loudness by time and pitch: float32[frames, bins]."""
+
+    values: NDArray[np.float32]
+    frame_s: float
+    """Seconds from the beginning of one frame to that of the next."""
+    sound_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hearing:
+    """How the calls of a model share a sound, one after another from its start."""
+
+    call_s: float
+    """Seconds of sound that each call adds to those before it."""
+    sound_s: float
+    """Length of the sound itself; the last call may reach beyond it."""
+    fed: Tensors = field(compare=False)
+    """Inputs of the first call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameScores:
+    """How likely each label is in each frame of a sound: float64[frames, labels]."""
+
+    values: NDArray[np.float64]
+    frame_s: float
+    sound_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Measured values, one row after another: float64[rows, columns], all finite."""
+
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What a model was fed of a table."""
+
+    fed: Tensors = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """What a model was fed of a text."""
+
+    mask: NDArray[np.int64]
+    """int64[1, n]: 1 for each token of the text, 0 for what only fills up."""
+    fed: Tensors = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A text that a model goes on with, one token in each call."""
+
+    choose: Callable[[int, Tensors], int]
+    """The token that the outputs of call number n (from 0) give."""
+    decode: Callable[[Sequence[int]], str]
+    """The text of tokens."""
+    stop: frozenset[int]
+    """Tokens that end the text and are no part of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

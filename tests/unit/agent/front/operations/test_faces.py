@@ -13,7 +13,6 @@ from shoal_agent.front.operations.faces import (
     MergeFaces,
     describe_faces,
     make_anchors,
-    measure_iou,
 )
 from shoal_agent.front.operations.values import Answer, Detections, Outputs, Placement, Tensors
 
@@ -157,27 +156,9 @@ Cell = st.integers(0, 12)
 Rectangle = st.tuples(Cell, Cell, st.integers(1, 8), st.integers(1, 8))
 
 
-def cells_of(rectangle: tuple[int, int, int, int]) -> set[tuple[int, int]]:
-    left, top, width, height = rectangle
-    return {(x, y) for x in range(left, left + width) for y in range(top, top + height)}
-
-
 def corners_of(rectangle: tuple[int, int, int, int]) -> list[float]:
     left, top, width, height = rectangle
     return [left / 20, top / 20, (left + width) / 20, (top + height) / 20]
-
-
-@given(Rectangle, st.lists(Rectangle, min_size=1, max_size=5))
-def test_iou_is_the_share_of_common_cells(
-    one: tuple[int, int, int, int], others: list[tuple[int, int, int, int]]
-) -> None:
-    counted = [len(cells_of(one) & cells_of(other)) / len(cells_of(one) | cells_of(other)) for other in others]
-    measured = measure_iou(np.array(corners_of(one)), np.array([corners_of(other) for other in others]))
-    np.testing.assert_allclose(measured, counted, atol=1e-12)
-
-
-def test_iou_of_boxes_without_an_area_is_0() -> None:
-    assert measure_iou(np.zeros(4), np.zeros((2, 4))).tolist() == [0.0, 0.0]
 
 
 @given(st.lists(st.tuples(Rectangle, st.integers(1, 100)), max_size=8))

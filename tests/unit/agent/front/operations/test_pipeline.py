@@ -1,8 +1,10 @@
 """Does a manifest's list of operations become a pipeline, and is a wrong one refused by name?"""
 
+import io
 import json
 import math
 import struct
+import subprocess
 import sys
 from typing import Any
 
@@ -110,6 +112,91 @@ def test_a_pipeline_for_pictures_names_what_is_missing(monkeypatch: pytest.Monke
 
     with pytest.raises(BadPipeline, match=r"image\.decode needs Pillow.*shoal-agent\[images\]"):
         Pipeline(pre=[Operation("image.decode")], post=[UNWRAP, DECODE])
+
+
+SCORES = Operation("scores.read", {"output": "out", "activation": "softmax"})
+TOP = Operation("classes.top", {"labels": ["low", "high"]})
+
+
+def test_scores_are_read_of_outputs_of_any_context() -> None:
+    pipeline = Pipeline(pre=[DECODE_WAV, WINDOW], post=[SCORES, TOP])
+    prepared = pipeline.prepare(wav(800))
+    answer = pipeline.finish([{"out": np.log(np.array([[1, 3]], np.float32))}] * 4, prepared.context)
+    assert answer == {"classes": [{"label": "high", "score": 0.75}, {"label": "low", "score": 0.25}]}
+
+
+def test_only_outputs_come_in_any_context() -> None:
+    with pytest.raises(BadPipeline, match=r"classes\.top takes Scores, but gets Outputs"):
+        Pipeline(pre=[DECODE_WAV, WINDOW], post=[TOP])
+    with pytest.raises(BadPipeline, match=r"scores\.read takes Outputs, but gets Posteriors"):
+        Pipeline(pre=[DECODE_WAV, WINDOW], post=[UNWRAP, SCORES, TOP])
+
+
+def test_no_operation_loads_pillow_before_a_picture_comes() -> None:
+    code = "import sys, shoal_agent.front.operations.pipeline; sys.exit('PIL' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+FIT = Operation("image.fit", {"width": 4, "height": 4, "how": "stretch", "method": "nearest"})
+FEED = Operation("image.feed", {"input": "in", "colours": "rgb", "layout": "nchw", "dtype": "uint8"})
+PROPOSED = Operation(
+    "boxes.decode",
+    {
+        "form": {"kind": "yolo", "output": "out", "layout": "value_rows"},
+        "input_size": [4, 4],
+        "labels": ["red", "blue"],
+    },
+)
+MERGED = Operation("boxes.merge", {"minimum_score": 0.5, "maximum_iou": 0.5})
+MASK = Operation(
+    "mask.read", {"output": "out", "layout": "nchw", "chosen_by": "highest", "labels": ["red", "green", "blue"]}
+)
+
+
+def png() -> bytes:
+    """Two rows of two pixels: red and green, blue and red."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is an extra: shoal-agent[images]")
+    pixels = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 0, 0]]], np.uint8)
+    file = io.BytesIO()
+    image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_picture_becomes_a_mask() -> None:
+    """The model is one that gives its input back: its channels are how red, green and blue each pixel is."""
+    pytest.importorskip("PIL", reason="Pillow is an extra: shoal-agent[images]")
+    pipeline = Pipeline(pre=[Operation("image.decode"), FIT, FEED], post=[MASK])
+    prepared = pipeline.prepare(png())
+    answer = pipeline.finish([{"out": call["in"].astype(np.float32)} for call in prepared.calls], prepared.context)
+    assert answer["mask"]["runs"] == [[0, 2], [1, 2], [0, 2], [1, 2], [2, 2], [0, 2], [2, 2], [0, 2]]
+    assert pipeline.describe(answer) == "red 50 %, green 25 %, blue 25 %"
+    assert compare(Operation("mask.iou", {"minimum_iou": 1.0}), answer=answer, expected=answer).passed
+
+
+def test_a_picture_becomes_objects() -> None:
+    pytest.importorskip("PIL", reason="Pillow is an extra: shoal-agent[images]")
+    pipeline = Pipeline(pre=[Operation("image.decode"), FIT, FEED], post=[PROPOSED, MERGED])
+    proposed = np.array([[[1.0], [3.0], [2.0], [2.0], [0.1], [0.9]]], np.float32)
+    answer = pipeline.finish([{"out": proposed}], pipeline.prepare(png()).context)
+    box = {"left": 0.0, "top": 0.5, "right": 0.5, "bottom": 1.0}
+    assert answer == {"objects": [{"label": "blue", "score": 0.9, "box": box}]}
+    assert compare(Operation("objects.iou", {"minimum_iou": 1.0}), answer=answer, expected=answer).passed
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"kind": "anchors"}, "Invalid value 'anchors'.*form.kind"),
+        ({"output": "out"}, "missing required field `kind`"),
+        ({"kind": "yolo", "output": "out", "layout": "rows"}, "form.layout"),
+        ({"kind": "yolo", "output": "out", "layout": "box_rows", "order": "xyxy"}, "unknown field `order`"),
+        ({"kind": "corners", "box_output": "b", "score_output": "s", "order": "xyxy"}, "activation"),
+    ],
+)
+def test_each_form_of_boxes_has_its_own_parameters(form: dict[str, object], said: str) -> None:
+    pytest.importorskip("PIL", reason="Pillow is an extra: shoal-agent[images]")
+    with pytest.raises(BadPipeline, match=said):
+        Pipeline(pre=[Operation("image.decode"), FIT, FEED], post=[changed(PROPOSED, form=form), MERGED])
 
 
 def test_every_operation_that_gives_an_answer_can_put_it_in_words() -> None:
