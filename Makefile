@@ -23,18 +23,23 @@ help: ## print this list
 
 # Set-up reports on stderr: with --json, stdout holds the demo's lines and nothing else.
 .PHONY: run
-run: ## the demo: a fleet, three boards, five releases. ARGS="--once --json" ends by itself
+run: ## the demo: a fleet, three boards, seven releases. ARGS="--once --json" ends by itself
 	@packaging/bootstrap.sh run >&2
 	@exec $(BIN)/shoal demo $(ARGS)
 
 .PHONY: test
 test: ready ## every test that is not marked long, two files at a time
-	@exec $(BIN)/pytest -m "not long" --numprocesses 2 --dist loadfile $(ARGS)
+	@exec $(BIN)/pytest -m "not long and not converters" --numprocesses 2 --dist loadfile $(ARGS)
 
 .PHONY: test-long
 test-long: ready ## the tests that take minutes, each member in a clean environment, the board tests here
 	$(BIN)/pytest -m long $(ARGS)
 	$(BIN)/pytest hil --board local
+
+.PHONY: test-converters
+test-converters: ## conversions through all frameworks, in an environment of 5 GB that it makes: .venv-converters
+	@packaging/bootstrap.sh converters >&2
+	@exec .venv-converters/bin/python -m pytest tests/converters_heavy $(ARGS)
 
 .PHONY: check
 check: ready ## format, lint, types, import contracts, file names in documents, sizes
@@ -70,5 +75,5 @@ ready: # what the tests and the checks need
 
 .PHONY: clean
 clean: ## remove .venv, the demo's state, caches
-	rm -rf .venv .venv-tflite .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-tflite .venv-converters .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 #
 #   bootstrap.sh run          system packages, .venv with the members      (make run)
 #   bootstrap.sh test         the same, the tools for tests and checks, one more engine (make test, make check)
+#   bootstrap.sh converters   .venv-converters with every framework        (make test-converters)
 #   bootstrap.sh constraints  writes constraints.txt anew                  (make constraints)
 #
 # Installs nothing twice: .venv/stamps holds the digest of what was installed. All that is said goes to
@@ -11,11 +12,18 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly MEMBERS=(-e wire -e 'agent[images,litert,onnxruntime,openvino]' -e fleet -e converters)
+readonly MEMBERS=(-e wire -e 'agent[images,litert,onnxruntime,openvino,text]' -e fleet -e 'converters[onnx]')
 readonly MEMBER_FILES=(wire/pyproject.toml agent/pyproject.toml fleet/pyproject.toml converters/pyproject.toml)
 # tflite-runtime can't share an environment with the other engines (NumPy 1) and exists for Python 3.11 only: it gets
 # .venv-tflite where there is one.
 readonly TFLITE_PYTHON=3.11
+# The workbench with all the frameworks that it converts from and to: 5 GB, apart from what everybody needs.
+readonly CONVERTER_MEMBERS=(-e wire -e agent -e 'converters[coreml,litert-torch,onnx,openvino,sklearn,tensorflow,tflite,torch]')
+readonly CONVERTER_FILES=(wire/pyproject.toml agent/pyproject.toml converters/pyproject.toml)
+readonly CONVERTER_TOOLS=(hypothesis pytest pytest-timeout)
+# Not to be had for every machine; the tests that need them are skipped there.
+readonly CONVERTER_EXTRAS=(tensorrt-rtx paddlepaddle)
+readonly CONVERTER_PYTHON=3.11
 # The members are built inside .venv and not in a throw-away environment each: one download, pinned.
 readonly BUILD_TOOLS=(hatchling editables)
 readonly OLDEST_PYTHON=3.11
@@ -37,8 +45,9 @@ main() {
             install_test_tools
             make_tflite_venv
             ;;
+        converters) make_converters_venv ;;
         constraints) write_constraints ;;
-        *) stop "usage: packaging/bootstrap.sh run|test|constraints" ;;
+        *) stop "usage: packaging/bootstrap.sh run|test|converters|constraints" ;;
     esac
 }
 
@@ -156,6 +165,32 @@ make_tflite_venv() {
         return 0
     done
     say "no Python $TFLITE_PYTHON with venv here; the tests of tflite-runtime will be skipped"
+}
+
+# Made with the Python that the frameworks are tested with where there is one. PyTorch comes in the build that pip
+# finds: a smaller one for the CPU, where it is offered, does as well.
+make_converters_venv() {
+    local digest one
+    digest="$(digest_of constraints-converters.txt "${CONVERTER_FILES[@]}")"
+    mkdir -p .cache
+    exec 8>.cache/converters.lock
+    flock 8
+    [[ "$(cat .venv-converters/stamp 2>/dev/null)" != "$digest" ]] || return 0
+    python="python$CONVERTER_PYTHON"
+    has_version "$python" "$CONVERTER_PYTHON" && has_venv "$python" || find_python
+    has_venv "$python" || stop_for "$(venv_package)"
+    .venv-converters/bin/python -c 'import pip' >/dev/null 2>&1 || "$python" -m venv --clear .venv-converters >&2
+    say "installing the frameworks into .venv-converters: 5 GB, several minutes"
+    install_for_converters "${BUILD_TOOLS[@]}"
+    install_for_converters --no-build-isolation "${CONVERTER_MEMBERS[@]}" "${CONVERTER_TOOLS[@]}"
+    for one in "${CONVERTER_EXTRAS[@]}"; do
+        install_for_converters "$one" || say "$one can't be installed here; its tests will be skipped"
+    done
+    echo "$digest" >.venv-converters/stamp
+}
+
+install_for_converters() {
+    .venv-converters/bin/python -m pip install --quiet --constraint constraints-converters.txt "$@" >&2
 }
 
 has_version() { [[ "$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" == "$2" ]]; }

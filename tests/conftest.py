@@ -24,7 +24,8 @@ def release_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`release-1` to `release-4`, built by the command over what an earlier run left."""
     out = tmp_path_factory.mktemp("releases")
     (out / "release-1").mkdir()
-    (out / "release-1" / "left-over").write_bytes(b"")
+    for name in ("release.json", "left-over"):
+        (out / "release-1" / name).write_bytes(b"")
     command = [sys.executable, "-m", "shoal_converters.note_events", "build", "--out", str(out), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

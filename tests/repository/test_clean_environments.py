@@ -14,14 +14,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER_OF = {"shoal-wire": "wire", "shoal-agent": "agent", "shoal-fleet": "fleet", "shoal-converters": "converters"}
 TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+OF_EXTRAS = {"shoal-converters": ("onnx", "nncf", "ai-edge-quantizer")}
+"""What a member's unit tests need of its extras, by member."""
 
-# Modules named __main__ start a program, and Alembic's scripts run inside Alembic only.
+# Modules named __main__ start a program, and Alembic's scripts run inside Alembic only. Conversions, and the example
+# that writes a network, import what an extra brings: the workbench looks for that first
+# (`shoal_converters.paths.process`).
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
 
 def import_all(package):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if module.name.rpartition(".")[2] not in {"__main__", "migrations"}:
+        if module.name.rpartition(".")[2] not in {"__main__", "migrations", "paths", "digits"}:
             imported = importlib.import_module(module.name)
             if module.ispkg:
                 import_all(imported)
@@ -75,6 +79,6 @@ def test_member_works_with_its_declared_dependencies_only(
     run(*install, *(wheels[name] for name in sorted(workspace_dependencies(distribution))))
     run(python, "-I", "-c", IMPORT_EVERYTHING, package)
 
-    run(*install, *TEST_TOOLS)
+    run(*install, *TEST_TOOLS, *OF_EXTRAS.get(distribution, ()))
     tests = ROOT / "tests" / "unit" / FOLDER_OF[distribution]
     run(python, "-m", "pytest", "-q", "-m", "not long", "-p", "no:cacheprovider", tests)

@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from shoal_agent.engine_table import present
-from shoal_agent.front.operations.errors import OperationError
+from shoal_agent.front.batching import run_prepared
+from shoal_agent.front.bindings import Bindings
+from shoal_agent.front.operations.errors import BadPipeline, OperationError
 from shoal_agent.front.operations.pipeline import Pipeline, compare
-from shoal_agent.front.operations.values import Answer, Verdict
+from shoal_agent.front.operations.values import Answer, Tensors, Verdict
 from shoal_agent.front.worker import Worker, WorkerOptions
 from shoal_agent.tuning.grid import UsableEngine, list_candidates
-from shoal_wire.manifest import Model, Variant
+from shoal_wire.manifest import Model, Tensor, Variant
 from shoal_wire.tuning import Candidate
 from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_bytes
@@ -37,6 +39,8 @@ class Judged:
     candidate: Candidate
     version: str
     verdicts: tuple[Verdict, ...]
+    outputs: tuple[tuple[Tensors, ...], ...]
+    """Of each golden case: those of its first calls, as far as they were to be kept."""
 
     @property
     def words(self) -> str:
@@ -67,22 +71,42 @@ class RunningVariant:
         Raises:
             OperationError, WorkerError: the item, the outputs or the engine.
         """
+        return self.answer_with_outputs(raw, pipeline=pipeline)[0]
+
+    def answer_with_outputs(self, raw: bytes, *, pipeline: Pipeline) -> tuple[Answer, list[Tensors]]:
+        """The same, and the outputs of each call, by their names in the model's signature. Raises as `answer`."""
         prepared = pipeline.prepare(raw)
-        outputs = [self._worker.run(call, deadline_s=DEADLINE_S) for call in prepared.calls]
-        return pipeline.finish(outputs, prepared.context)
+        outputs = run_prepared(prepared, batch=1, run=self.run)
+        return pipeline.finish(outputs, prepared.context), outputs
+
+    def run(self, feeds: Tensors) -> Tensors:
+        """Outputs of one call, all by their names in the model's signature. Raises WorkerError."""
+        return self._worker.run(feeds, deadline_s=DEADLINE_S)
 
 
 @contextlib.contextmanager
 def run_variant(
-    variant: Variant, contents: Mapping[str, bytes], *, engine: str, precision: str = "exact"
+    variant: Variant,
+    contents: Mapping[str, bytes],
+    *,
+    engine: str,
+    precision: str = "exact",
+    inputs: Sequence[Tensor] = (),
+    outputs: Sequence[Tensor] = (),
 ) -> Iterator[RunningVariant]:
     """Load a variant in an engine, in a worker with one thread, for as long as the block lasts.
 
-    `contents` has the bytes of files by name.
+    `contents` has the bytes of files by name. `inputs` and `outputs` are the model's signature, needed only where the
+    variant has bindings.
 
     Raises:
+        BuildFailed: its bindings don't fit the signature.
         WorkerError: no such engine here, or it doesn't take the variant.
     """
+    try:
+        bindings = Bindings(variant.bindings, inputs=inputs, outputs=outputs)
+    except BadPipeline as error:
+        raise BuildFailed(f"variant {variant.name}: {error}") from None
     with contextlib.ExitStack() as opened:
         fds = []
         for name in variant.files:
@@ -94,6 +118,7 @@ def run_variant(
             model_fd=fds[0],
             more_fds=fds[1:],
             model_format=variant.format,
+            bindings=bindings,
             options=WorkerOptions(threads=1, precision=precision),
         )
         yield RunningVariant(opened.enter_context(worker))
@@ -114,18 +139,21 @@ def list_runs(model: Model) -> tuple[Candidate, ...]:
 
 
 def judge_golden_cases(
-    models: Sequence[Model], contents: Mapping[str, bytes], *, runs: Sequence[Candidate]
+    models: Sequence[Model], contents: Mapping[str, bytes], *, runs: Sequence[Candidate], kept_calls: int = 0
 ) -> list[list[Judged]]:
-    """Run the golden cases of models that have the same variants; gives each model's verdicts, in the order of `runs`.
+    """Run the golden cases of models that have the same signature and variants; gives each model's verdicts, in the
+    order of `runs`.
 
-    `contents` has the bytes of files by name.
+    `contents` has the bytes of files by name. Outputs of each case's first `kept_calls` calls stay in memory.
 
     Raises:
         BuildFailed: an engine that refuses a variant, or a case that has no answer.
     """
     variants = {variant.name: variant for variant in models[0].variants}
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        judged = list(threads.map(lambda run: _judge(run, variants[run.variant], models, contents), runs))
+        judged = list(
+            threads.map(lambda run: _judge(run, variants[run.variant], models, contents, kept_calls=kept_calls), runs)
+        )
     return [list(of_model) for of_model in zip(*judged, strict=True)]
 
 
@@ -148,21 +176,27 @@ def choose_tolerance(judged: Sequence[Judged], *, case: int, margin: float, scor
     return Tolerance(minimum=minimum, source=source)
 
 
-def _judge(run: Candidate, variant: Variant, models: Sequence[Model], contents: Mapping[str, bytes]) -> list[Judged]:
+def _judge(
+    run: Candidate, variant: Variant, models: Sequence[Model], contents: Mapping[str, bytes], *, kept_calls: int
+) -> list[Judged]:
     """One for each model."""
+    inputs, outputs = models[0].inputs, models[0].outputs
     try:
-        with run_variant(variant, contents, engine=run.engine, precision=run.precision) as running:
-            return [
-                Judged(candidate=run, version=running.version, verdicts=_judge_cases(running, model, contents))
-                for model in models
-            ]
+        with run_variant(
+            variant, contents, engine=run.engine, precision=run.precision, inputs=inputs, outputs=outputs
+        ) as running:
+            return [_judge_cases(running, model, contents, run=run, kept_calls=kept_calls) for model in models]
     except (WorkerError, OperationError) as error:
         raise BuildFailed(f"variant {variant.name} in {run.engine} ({run.precision}): {error}") from error
 
 
-def _judge_cases(running: RunningVariant, model: Model, contents: Mapping[str, bytes]) -> tuple[Verdict, ...]:
+def _judge_cases(
+    running: RunningVariant, model: Model, contents: Mapping[str, bytes], *, run: Candidate, kept_calls: int
+) -> Judged:
     pipeline = Pipeline(pre=model.pre, post=model.post)
-    return tuple(
-        compare(case.comparison, answer=running.answer(contents[case.file], pipeline=pipeline), expected=case.expected)
-        for case in model.golden
-    )
+    verdicts, kept = [], []
+    for case in model.golden:
+        answer, outputs = running.answer_with_outputs(contents[case.file], pipeline=pipeline)
+        verdicts.append(compare(case.comparison, answer=answer, expected=case.expected))
+        kept.append(tuple(outputs[:kept_calls]))
+    return Judged(candidate=run, version=running.version, verdicts=tuple(verdicts), outputs=tuple(kept))

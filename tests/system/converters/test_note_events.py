@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from shoal_agent.front.operations.pipeline import Pipeline
 from shoal_agent.front.operations.values import Answer
+from shoal_agent.front.reference_outputs import compare_outputs, read_reference
 from shoal_converters.note_events.damage import WEIGHTS
 from shoal_converters.note_events.evaluation import Network, play
 from shoal_converters.note_events.fetch import fetch_network
@@ -93,10 +94,11 @@ def test_folders_hold_the_files_that_they_name_and_no_others(built: Path) -> Non
         assert found == {file.path for file in draft.files} | {"release.json"}
 
 
-def test_releases_1_to_3_share_every_file_and_4_all_but_the_model(built: Path) -> None:
+def test_releases_share_every_file_but_3_the_outputs_of_its_windows_and_4_the_model(built: Path) -> None:
     first = digests_of(built, 1)
     assert digests_of(built, 2) == first
-    assert digests_of(built, 3) == first
+    slow = digests_of(built, 3)
+    assert {name for name in first if slow[name] != first[name]} == {"outputs-1-1.npz", "outputs-2-1.npz"}
     damaged = digests_of(built, 4)
     assert {name for name in first if damaged[name] != first[name]} == {"nmp.tflite", "nmp.onnx", "nmp.bin"}
 
@@ -132,6 +134,22 @@ def test_golden_cases_of_the_damaged_release_fail_in_every_form(built: Path) -> 
     verdicts = golden_verdicts(built, 4)
     assert [words for words, passed in verdicts.items() if passed] == []
     assert len(verdicts) == 10
+
+
+def test_recorded_outputs_tell_the_network_from_the_damaged_one_in_every_form(built: Path) -> None:
+    draft = read_draft(built, 2)
+    (model,) = draft.models
+    for version, passed in ((2, True), (4, False)):
+        folder = built / f"release-{version}"
+        contents = {file.name: (folder / file.path).read_bytes() for file in draft.files}
+        runs = [Candidate(variant=variant, engine=engine, threads=1) for variant, engine in RUNS]
+        (judged,) = judge_golden_cases([model], contents, runs=runs, kept_calls=1)
+        for one in judged:
+            for case, outputs in zip(model.golden, one.outputs, strict=True):
+                (reference,) = case.outputs
+                recorded = read_reference([contents[reference.file]], what=reference.file)
+                verdict = compare_outputs(outputs, recorded, maximum_difference=reference.maximum_difference)
+                assert verdict.passed is passed, f"{one.words}: {verdict.words}"
 
 
 def test_golden_cases_say_where_their_tolerance_comes_from(built: Path) -> None:

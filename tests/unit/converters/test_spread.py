@@ -16,6 +16,7 @@ def judged(*scores: float) -> list[Judged]:
             candidate=Candidate(variant="onnx-fp32", engine=f"engine-{number}", precision="fast", threads=1),
             version="1.2",
             verdicts=(Verdict(passed=True, score=score, words=""),),
+            outputs=((),),
         )
         for number, score in enumerate(scores)
     ]

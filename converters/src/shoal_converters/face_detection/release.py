@@ -21,6 +21,7 @@ from shoal_converters.face_detection.pictures import (
     cut_picture,
     load_astronaut,
 )
+from shoal_converters.recorded_outputs import ROLE, add_reference_outputs
 from shoal_converters.release_folder import write_release
 from shoal_converters.spread import Judged, choose_tolerance, judge_golden_cases, list_runs, run_variant
 
@@ -75,11 +76,12 @@ def build_release(material: Material, *, out: Path) -> BuiltRelease:
     contents = {MODEL_FILE: material.network} | {case.file: case.picture.content for case in cases}
     draft = _model(cases)
     runs = list_runs(draft)
-    (judged,) = judge_golden_cases([draft], contents, runs=runs)
+    (judged,) = judge_golden_cases([draft], contents, runs=runs, kept_calls=1)
     told = _evaluate(draft, contents, engine=runs[0].engine, crops=material.labelled_crops)
-    model = _promise(draft, judged, told=told, engine=judged[0].words)
+    promised = _promise(draft, judged, told=told, engine=judged[0].words)
+    model, outputs = add_reference_outputs(promised, judged, same=(tuple(one.name for one in promised.variants),))
     folder = out / FOLDER
-    write_release(_release(model), contents, folder=folder)
+    write_release(_release(model), {**contents, **outputs}, folder=folder)
     return BuiltRelease(
         version=1,
         folder=folder,
@@ -208,5 +210,6 @@ def _release(model: Model) -> ReleaseDraft:
         files=(
             DraftFile(name=MODEL_FILE, role="model", path=MODEL_FILE),
             *(DraftFile(name=case.file, role="golden", path=case.file) for case in model.golden),
+            *(DraftFile(name=one.file, role=ROLE, path=one.file) for case in model.golden for one in case.outputs),
         ),
     )

@@ -36,6 +36,7 @@ from shoal_converters.note_events.recipes import (
     compare_notes,
 )
 from shoal_converters.openvino_ir import convert_onnx
+from shoal_converters.recorded_outputs import ROLE, add_reference_outputs
 from shoal_converters.release_folder import write_release
 from shoal_converters.spread import Judged, choose_tolerance, judge_golden_cases, list_runs
 
@@ -56,6 +57,9 @@ HELD_OUT_SEEDS = range(5_000, 5_040)
 
 SLOW_HELD_OUT = 2
 """Release 3 is measured on the first few only: its windows take ten times as long."""
+
+RECORDED_CALLS = 1
+"""Windows of each golden sound of which outputs go into the releases: all of them would be as large as the network."""
 
 MARGIN_F1 = 0.1
 """Below the lowest F1 that was seen, for engines and processors that were not: one or two notes of a golden sound."""
@@ -87,16 +91,17 @@ def build_releases(network: NetworkFiles, *, out: Path, on_built: Callable[[Buil
     contents = {_golden_name(sound): sound.wav for sound in golden} | _make_model_files(network)
     models = [_model(recipe, golden=golden) for recipe in (FIRST, BETTER, SLOW)]
     runs = list_runs(models[0])
-    judged = judge_golden_cases(models[:2], contents, runs=runs)
-    judged += judge_golden_cases(models[2:], contents, runs=_usual(runs))
+    judged = judge_golden_cases(models[:2], contents, runs=runs, kept_calls=RECORDED_CALLS)
+    judged += judge_golden_cases(models[2:], contents, runs=_usual(runs), kept_calls=RECORDED_CALLS)
     accuracies = _measure(network.onnx)
-    models = [_promise(*each) for each in zip(models, judged, accuracies, strict=True)]
+    promised = [_promise(*each) for each in zip(models, judged, accuracies, strict=True)]
+    recorded = [add_reference_outputs(*each, same=(tuple(VARIANTS),)) for each in zip(promised, judged, strict=True)]
     damaged = contents | {name: damage(contents[name], what=name) for name in DAMAGED_FILES}
-    refused = _check_damaged(models[1], damaged, runs=[run for run in runs if run.precision == "exact"])
+    refused = _check_damaged(promised[1], damaged, runs=[run for run in runs if run.precision == "exact"])
 
     def write(recipe: Recipe, *, like: int, files: Mapping[str, bytes], runs: int) -> None:
-        folder = out / f"release-{recipe.version}"
-        write_release(_draft(recipe, models[like]), files, folder=folder)
+        folder, (model, outputs) = out / f"release-{recipe.version}", recorded[like]
+        write_release(_draft(recipe, model), {**files, **outputs}, folder=folder)
         on_built(_describe(recipe, accuracies[like], folder=folder, runs=runs))
 
     for like, recipe in enumerate((FIRST, BETTER, SLOW)):
@@ -204,6 +209,9 @@ def _accuracy(variant: Variant, judged: Sequence[Judged], *, measured: Measured)
 def _draft(recipe: Recipe, model: Model) -> ReleaseDraft:
     model_files = [DraftFile(name=name, role="model", path=name) for one in model.variants for name in one.files]
     golden_files = [DraftFile(name=case.file, role="golden", path=case.file) for case in model.golden]
+    golden_files += [
+        DraftFile(name=one.file, role=ROLE, path=one.file) for case in model.golden for one in case.outputs
+    ]
     return ReleaseDraft(
         name=NAME,
         version=recipe.version,

@@ -1,0 +1,1 @@
+"""From a recipe to a release folder with its report."""
