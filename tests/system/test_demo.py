@@ -87,6 +87,7 @@ BOARDS = {
 }
 """Each with its engine, and the format that it must run of a network that comes in all of them."""
 READ_TFLITE = {"board-litert": "litert", "board-openvino": "openvino"}
+READS_DIGITS = "board-onnxruntime"
 
 
 def boards(demo: Demo, step: str) -> Mapping[str, Mapping[str, Any]]:
@@ -97,7 +98,7 @@ def boards(demo: Demo, step: str) -> Mapping[str, Mapping[str, Any]]:
 
 def test_every_step_holds_and_the_exit_code_says_so(shown: Demo) -> None:
     releases = ("release-1", "release-2", "release-3", "release-4")
-    steps = ("start", "enrol", "models", *releases, "faces", "answers")
+    steps = ("start", "enrol", "models", *releases, "faces", "digits-fp32", "digits-int8", "answers")
     assert [(line["step"], line["ok"]) for line in shown.lines] == [(step, True) for step in steps]
     assert shown.process.returncode == 0
     assert all(sorted(line) == ["evidence", "ok", "step"] for line in shown.lines)
@@ -150,6 +151,28 @@ def test_faces_are_found_by_the_boards_that_read_the_second_model(shown: Demo) -
     assert {one["format"] for one in boards(shown, "faces").values()} == {"tflite"}
 
 
+@pytest.mark.parametrize(("step", "variant"), [("digits-fp32", "onnx-fp32"), ("digits-int8", "onnx-int8")])
+def test_digits_are_read_in_fp32_and_then_in_int8(shown: Demo, step: str, variant: str) -> None:
+    assert evidence(shown, step)["rollout"] == "succeeded"
+    (served,) = boards(shown, step).items()
+    assert (served[0], served[1]["variant"], served[1]["update_state"]) == (READS_DIGITS, variant, "committed")
+    answered = evidence(shown, step)["answered"][variant]
+    assert answered["answers"] >= 30
+    assert answered["right"] >= 0.95 * answered["answers"]
+
+
+def test_int8_is_a_quarter_of_the_size_and_as_right(shown: Demo) -> None:
+    report = evidence(shown, "digits-int8")["report"]
+    assert 0.2 < report["size_ratio"] < 0.3
+    assert report["accuracy"]["onnx-int8"] >= report["accuracy"]["onnx-fp32"] - 0.01
+    assert "smaller" in report["claims"]
+    assert report["speed_ratio"] > 0
+    fetched = [boards(shown, step)[READS_DIGITS]["fetched_bytes"] for step in ("digits-int8", "digits-fp32")]
+    assert fetched[0] < 0.3 * fetched[1]
+    for version in (1, 2):
+        assert (shown.state / "releases" / "digits" / f"release-{version}" / "report.html").is_file()
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_reports_are_new_ones_each_time(shown: Demo, name: str) -> None:
     counters = [boards(shown, f"release-{version}")[name]["reported_counter"] for version in (1, 2, 3, 4)]
@@ -157,11 +180,12 @@ def test_reports_are_new_ones_each_time(shown: Demo, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_every_sound_and_every_photograph_has_one_answer(shown: Demo, name: str) -> None:
+def test_every_item_has_one_answer(shown: Demo, name: str) -> None:
     found = boards(shown, "answers")[name]
     assert found["sounds"] > 20
     assert ("photographs" in found) is (name in READ_TFLITE)
-    assert found["sounds"] + found.get("photographs", 0) == found["answers"]
+    assert ("digits" in found) is (name == READS_DIGITS)
+    assert sum(found.get(source, 0) for source in ("sounds", "photographs", "digits")) == found["answers"]
     assert not any(found[fault] for fault in ("missing", "twice", "foreign", "refused", "left_in_folder"))
 
 

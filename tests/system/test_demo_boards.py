@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from shoal_agent.configuration import parse_configuration
 from shoal_agent.engine_table import ENGINES
-from shoal_fleet.command.demo.boards import BOARDS, FACES, NOTES, Board, agent_configuration, boards_with
+from shoal_fleet.command.demo.boards import BOARDS, DIGITS, FACES, NOTES, Board, agent_configuration, boards_with
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
@@ -28,3 +28,7 @@ def test_each_board_has_another_engine_and_runs_the_engines_own_format() -> None
 def test_faces_go_to_the_boards_that_read_tflite_and_notes_to_all() -> None:
     assert {board.engine for board in boards_with(FACES)} == {one.engine for one in BOARDS} & set(ENGINES["tflite"])
     assert boards_with(NOTES) == BOARDS
+
+
+def test_digits_go_to_one_board_that_reads_onnx() -> None:
+    assert [board.engine for board in boards_with(DIGITS)] == ["onnxruntime"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shoal_wire.messages import Reported, SlotReport, UpdateReport
+from shoal_wire.tuning import is_placed_on
 from shoal_wire.update import FAILED, TERMINAL, UpdateState
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -207,7 +208,8 @@ def _describe_tuning(slot: SlotReport, verdicts: Mapping[str, TunedRow]) -> str:
     if verdict is None:
         return "not tuned"
     choice = tuning.read_choice(verdict)
-    if (choice.engine, choice.variant) != (slot.engine, slot.variant):
+    is_there = is_placed_on(choice.device, placement=slot.placement)
+    if (choice.engine, choice.variant) != (slot.engine, slot.variant) or not is_there:
         return "not as tuned"
     return "known choice" if verdict.is_confirmed else "tuned here"
 

@@ -19,6 +19,8 @@ class CandidateView(BaseModel):
     precision: str
     threads: int
     batch: int
+    device: str
+    """That the engine was asked for, in its own words; empty where it took what it takes unasked."""
 
 
 class MeasuredView(BaseModel):
@@ -32,6 +34,8 @@ class MeasuredView(BaseModel):
     peak_bytes: int
     load_ms: float
     joules: float | None
+    placement: list[str]
+    """Where the engine really ran it; empty from an agent that doesn't tell."""
 
 
 class VerdictView(BaseModel):

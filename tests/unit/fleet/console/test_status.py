@@ -69,6 +69,8 @@ def test_each_model_has_a_line_with_its_own_last_answer() -> None:
         (Candidate(variant="int8", engine="litert", threads=1), "tuned here"),
         (Candidate(variant="int8", engine="onnxruntime", threads=1), "not as tuned"),
         (Candidate(variant="fp32", engine="litert", threads=1), "not as tuned"),
+        (Candidate(variant="int8", engine="litert", threads=1, device="CPU"), "tuned here"),
+        (Candidate(variant="int8", engine="litert", threads=1, device="GPU"), "not as tuned"),
     ],
 )
 @pytest.mark.parametrize("is_confirmed", [False, True])
@@ -77,7 +79,7 @@ def test_says_whether_the_engine_was_tuned(verdict: Candidate | None, is_confirm
     if verdict is not None:
         row_of_old = TunedRow(choice=encode(verdict).decode(), is_confirmed=is_confirmed)
         verdicts = {OLD.manifest_sha256: row_of_old}
-    serving = replace(slot(OLD), engine="litert", variant="int8")
+    serving = replace(slot(OLD), engine="litert", variant="int8", placement=("CPU",))
     (line,) = describe_device(row(), report(serving), Findings(verdicts=verdicts))
     assert line.tuned == ("known choice" if is_confirmed and words == "tuned here" else words)
 

@@ -16,7 +16,7 @@ from tests.unit.fleet.boards import NOW, Board, add_release, make_keys, referenc
 from tests.unit.fleet.telemetry.rows import BOARD, LITERT, tuned
 
 WEIGHTS = (weights_of("notes", 1),)
-CHOICE = {"variant": "only", "engine": "litert", "precision": "exact", "threads": 2, "batch": 1}
+CHOICE = {"variant": "only", "engine": "litert", "precision": "exact", "threads": 2, "batch": 1, "device": ""}
 KNOWN = f"/api/v1/tuning/known?release=notes&version=1&fingerprint={BOARD.fingerprint}"
 
 

@@ -31,10 +31,12 @@ class Board(NamedTuple):
 NOTES = Feed("note-events", source="sounds", package="shoal_converters.note_events", pace_s=1.0)
 FACES = Feed("face-detection", source="photographs", package="shoal_converters.face_detection", pace_s=0.5)
 """Its model comes as .tflite only."""
+DIGITS = Feed("digits", source="digits", package="shoal_converters.digits", pace_s=0.2)
+"""Its model comes as .onnx only."""
 
 BOARDS = (
     Board("board-litert", engine="litert", model_format="tflite", feeds=(NOTES, FACES)),
-    Board("board-onnxruntime", engine="onnxruntime", model_format="onnx", feeds=(NOTES,)),
+    Board("board-onnxruntime", engine="onnxruntime", model_format="onnx", feeds=(NOTES, DIGITS)),
     Board("board-openvino", engine="openvino", model_format="openvino", feeds=(NOTES, FACES)),
 )
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from shoal_wire.errors import WireError
 from shoal_wire.update import UpdateState
 
-from shoal_fleet.command.demo import rollouts, steps
+from shoal_fleet.command.demo import digits, rollouts, steps
 from shoal_fleet.command.demo.boards import BOARDS, FACES, boards_with
 from shoal_fleet.command.demo.evidence import Shown
 from shoal_fleet.command.demo.live_table import LiveTable
@@ -43,7 +43,9 @@ _TITLES = {
     "release-3": "Release 3: right but too slow, so each board goes back",
     "release-4": "Release 4: damaged weights, so each board refuses it",
     "faces": "A second model, face detection, on the boards that read it",
-    "answers": "Every sound and every photograph has exactly one answer",
+    "digits-fp32": "A third model, digits, which the workbench made from a recipe, in fp32",
+    "digits-int8": "The same in INT8: as right, and what that gains in size and speed",
+    "answers": "Every sound, every photograph and every digit has exactly one answer",
 }
 """The steps in their order, as people read them."""
 
@@ -53,11 +55,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = add_command(
         commands,
         "demo",
-        summary="fleet, three boards and five releases of two real models on this machine",
+        summary="fleet, three boards and seven releases of three models on this machine",
         description="Start a fleet and three boards on this machine, each with another engine, and roll four releases\n"
         "of a real model out: two good ones, one that is too slow and one that is damaged. The boards take\n"
-        "the bad ones back by themselves. Then a second model goes to the two boards that read it.\n"
-        "It takes two minutes at most, then stays up until Ctrl-C. It listens on loopback only.",
+        "the bad ones back by themselves. Then a second model goes to the two boards that read it, and a third\n"
+        "one, which the workbench makes meanwhile, to the last board: in fp32 first, in INT8 then.\n"
+        "It takes about two minutes, then stays up until Ctrl-C. It listens on loopback only.",
         example="shoal demo --once --json",
         run=_run,
     )
@@ -124,13 +127,16 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _show(stage: Stage, programs: Programs, reporter: _Reporter, *, stays: bool) -> None:
-    building = steps.begin_releases(stage, programs)
+    building, later = steps.begin_releases(stage, programs), digits.begin_building(stage, programs)
     url = reporter.take("start", lambda: steps.start_fleet(stage, programs))
     scene = reporter.take("enrol", lambda: steps.enrol(stage, programs))
     if reporter.live is not None:
         reporter.live.show_boards(scene)
     reporter.take("models", lambda: steps.take_releases(scene, building))
     _roll_releases_out(scene, reporter)
+    steps.show_digits(scene)
+    reporter.take("digits-fp32", lambda: digits.roll_out_fp32(scene, later))
+    reporter.take("digits-int8", lambda: digits.roll_out_int8(scene))
     if stays:
         _stay_up(url, scene, reporter)
     else:

@@ -72,10 +72,14 @@ class Programs:
         """A program is no longer needed: that it ends is no fault from now on."""
         self._running.pop(name)
 
-    def begin(self, *command: str, stdin: str = "") -> Begun:
-        """Start a command that ends by itself, while there is something else to do. `stdin` fits into a pipe."""
+    def begin(self, *command: str, stdin: str = "", niceness: int = 0) -> Begun:
+        """Start a command that ends by itself, while there is something else to do. `stdin` fits into a pipe.
+
+        `niceness`: as of nice(1); one above 0 leaves the processor to the other programs.
+        """
+        polite = ("nice", "-n", str(niceness)) if niceness else ()
         process = subprocess.Popen(
-            _with_demo(command),
+            _with_demo((*polite, *command)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from shoal_wire.encoding import decode_struct
 
 from shoal_fleet.command.account import Login
 from shoal_fleet.command.client import Client
-from shoal_fleet.command.demo.boards import BOARDS, FACES, NOTES, Board, Feed, agent_configuration, boards_with
+from shoal_fleet.command.demo.boards import BOARDS, DIGITS, FACES, NOTES, Board, Feed, agent_configuration, boards_with
 from shoal_fleet.command.demo.evidence import Shown, every_item_answered_once, on_every_board
 from shoal_fleet.command.demo.items import Placing, stop_all
 from shoal_fleet.command.demo.programs import Begun, Programs, command
@@ -22,6 +22,7 @@ from shoal_fleet.command.demo.stage import Scene, Stage
 from shoal_fleet.command.views import Device, parse
 
 RELEASES = {NOTES: 4, FACES: 1}
+"""Of networks that were trained elsewhere; those of the workbench are in `digits`."""
 _ENDLESS = 1_000_000
 _SEEDS_APART = 100_000
 """Each board hears and sees something else."""
@@ -93,6 +94,11 @@ def take_releases(scene: Scene, building: Iterable[Begun]) -> tuple[Shown, None]
 def show_photographs(scene: Scene) -> None:
     """Begin to place photographs in the folders of the boards that look for faces."""
     _place(scene, FACES)
+
+
+def show_digits(scene: Scene) -> None:
+    """Begin to place pictures of digits in the folder of the board that reads them."""
+    _place(scene, DIGITS)
 
 
 def account_for_items(scene: Scene) -> tuple[Shown, None]:

@@ -63,3 +63,9 @@ def test_all_programs_and_commands_end_with_it(tmp_path: Path) -> None:
         running = [programs.start("agent", *PYTHON, FOR_EVER), programs.begin(*PYTHON, FOR_EVER).process]
         assert all(process.poll() is None for process in running)
     assert all(process.returncode is not None for process in running)
+
+
+def test_command_may_leave_the_processor_to_others(programs: Programs) -> None:
+    text = "import json, os; print(json.dumps({'niceness': os.nice(0)}))"
+    usual = programs.run(*PYTHON, text)["niceness"]
+    assert programs.result(programs.begin(*PYTHON, text, niceness=3)) == {"niceness": min(19, usual + 3)}
