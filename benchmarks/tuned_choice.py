@@ -181,20 +181,6 @@ RULES: Mapping[str, Callable[[RealModel, Sequence[Candidate], int], Candidate | 
 """What rules that don't measure take of the candidates that answer right; None where they don't apply."""
 
 
-class _VariantBench(Bench):
-    """Says to the task which variant answers, since INT8 ones have answers of their own."""
-
-    def __init__(self, variants: Mapping[str, LoadedFiles], *, task: TensorTask) -> None:
-        super().__init__(
-            variants, task=task, interpreters={}, own=sys.executable, deadline_s=DEADLINE_S, meter=NoMeter()
-        )
-        self._tensors = task
-
-    def check(self, candidate: Candidate, *, timeout_s: float) -> None:
-        self._tensors.variant = candidate.variant
-        super().check(candidate, timeout_s=timeout_s)
-
-
 @contextlib.contextmanager
 def _bench(model: RealModel) -> Iterator[Bench]:
     with contextlib.ExitStack() as opened:
@@ -204,7 +190,15 @@ def _bench(model: RealModel) -> Iterator[Bench]:
             fd = seal_bytes(content)
             opened.callback(os.close, fd)
             variants[name] = LoadedFiles(model_format=file.model_format, fds=(fd,), size_bytes=(len(content),))
-        yield opened.enter_context(contextlib.closing(_VariantBench(variants, task=TensorTask(model))))
+        bench = Bench(
+            variants,
+            task=TensorTask(model),
+            interpreters={},
+            own=sys.executable,
+            deadline_s=DEADLINE_S,
+            meter=NoMeter(),
+        )
+        yield opened.enter_context(contextlib.closing(bench))
 
 
 def _is_fast_faster(engine: str) -> bool:
