@@ -48,7 +48,7 @@ from benchmarks.sound_models import SoundModel, build_release, chain, note_event
 from tests.system.agent.front_board import DEVICE, Board
 
 COSTS_MS = (0.05, 0.2, 1.0, 5.0, 20.0, 50.0)
-TURN_S = 0.7
+TURN_S = 3.0
 """What a way has of each round, about."""
 MOST_ITEMS = 400
 DEADLINE_S = 60.0

@@ -51,6 +51,14 @@ class OutputsDiffer(BuildFailed):
     """Engines answer a case rightly, each from other outputs: there is nothing to record for it."""
 
 
+class _Compared(NamedTuple):
+    """The run that is recorded, what is recorded of it, and the largest difference of each of the others."""
+
+    exact: Judged
+    recorded: Arrays
+    differences: list[tuple[Judged, float]]
+
+
 class Recorded(NamedTuple):
     """What a golden case says of its outputs, and the file that it names."""
 
@@ -95,23 +103,16 @@ def record_outputs(
             shapes.
         OutputsDiffer: those of two runs differ by more than GREATEST_DIFFERENCE.
     """
-    what = f"golden case {model.golden[case].name}"
-    runs = [one for one in judged if one.candidate.variant in variants and one.verdicts[case].passed]
-    exact = next((one for one in runs if one.candidate.precision == "exact"), None)
-    if exact is None:
-        raise BuildFailed(f"{what}: no exact run of {sorted(variants)} answers rightly")
-    others = [one for one in runs if one is not exact]
-    recorded = _choose_arrays(model, exact.outputs[case], others=[one.outputs[case] for one in others])
+    exact, recorded, others = _compare_runs(model, judged, case=case, variants=variants)
     if not recorded:
         return None
-    _differ(exact.outputs[case], recorded, what=f"{what}: {exact.words}")  # finite numbers?
-    differences = {one.words: _differ(one.outputs[case], recorded, what=f"{what}: {one.words}") for one in others}
+    differences = {run.words: difference for run, difference in others}
     farthest = max(differences, key=lambda words: differences[words], default="")
     largest = differences.get(farthest, 0.0)
     if largest > GREATEST_DIFFERENCE:
         raise OutputsDiffer(
-            f"{what}: outputs of {farthest} differ from those of {exact.words} by {largest:.3g} of their size, "
-            f"expected at most {GREATEST_DIFFERENCE:g}"
+            f"golden case {model.golden[case].name}: outputs of {farthest} differ from those of {exact.words} by "
+            f"{largest:.3g} of their size, expected at most {GREATEST_DIFFERENCE:g}"
         )
     least = _choose_least(model, variants)
     allowed = _round_up(min(max(MARGIN * largest, least), GREATEST_DIFFERENCE))
@@ -124,6 +125,16 @@ def record_outputs(
     return Recorded(outputs, write_npz(recorded))
 
 
+def list_strays(model: Model, judged: Sequence[Judged], *, case: int, variants: Sequence[str]) -> list[Judged]:
+    """Runs whose outputs lie further off than GREATEST_DIFFERENCE, though they answer rightly; see `record_outputs`.
+
+    Raises:
+        BuildFailed: as there.
+    """
+    compared = _compare_runs(model, judged, case=case, variants=variants)
+    return [run for run, difference in compared.differences if difference > GREATEST_DIFFERENCE]
+
+
 def write_npz(arrays: Arrays) -> bytes:
     """A NumPy .npz of float32 arrays `<call>/<output>`. Equal arrays give equal bytes: no times, no compression."""
     file = io.BytesIO()
@@ -133,6 +144,19 @@ def write_npz(arrays: Arrays) -> bytes:
             npy.write_array(member, np.ascontiguousarray(array, "<f4"), version=(1, 0), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{call}/{output}.npy", _EPOCH), member.getvalue())
     return file.getvalue()
+
+
+def _compare_runs(model: Model, judged: Sequence[Judged], *, case: int, variants: Sequence[str]) -> _Compared:
+    what = f"golden case {model.golden[case].name}"
+    runs = [one for one in judged if one.candidate.variant in variants and one.verdicts[case].passed]
+    exact = next((one for one in runs if one.candidate.precision == "exact"), None)
+    if exact is None:
+        raise BuildFailed(f"{what}: no exact run of {sorted(variants)} answers rightly")
+    others = [one for one in runs if one is not exact]
+    recorded = _choose_arrays(model, exact.outputs[case], others=[one.outputs[case] for one in others])
+    _differ(exact.outputs[case], recorded, what=f"{what}: {exact.words}")  # finite numbers?
+    differences = [(one, _differ(one.outputs[case], recorded, what=f"{what}: {one.words}")) for one in others]
+    return _Compared(exact, recorded, differences)
 
 
 def _choose_arrays(model: Model, calls: Sequence[Tensors], *, others: Sequence[Sequence[Tensors]]) -> _Arrays:

@@ -1,5 +1,6 @@
 """In what order does a release come to be? Read, convert, judge, quantize, time, gate, promise, write."""
 
+import errno
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ from shoal_converters.report.results import Report
 from shoal_converters.source_model import COMPANIONS, SourceModel
 from shoal_converters.speed import measure_speed
 
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""Errors that another folder may help against."""
 TELL_EVERY_S = 10.0
 """How far a set is answered."""
 
@@ -47,9 +50,8 @@ def build(order: Order, *, tell: Tell) -> Report:
         with tempfile.TemporaryDirectory(prefix="shoal-build-") as scratch:
             return _build(job, Path(scratch), tell=tell)
     except OSError as error:
-        raise BuildFailed(
-            f"{error}; a build keeps its files in {tempfile.gettempdir()}, or where TMPDIR says"
-        ) from error
+        where = f"; a build keeps its files in {tempfile.gettempdir()}, or where TMPDIR says"
+        raise BuildFailed(f"{error}{where if error.errno in OF_THE_DISK else ''}") from error
 
 
 def _build(job: Job, folder: Path, *, tell: Tell) -> Report:

@@ -4,6 +4,7 @@ Every engine here runs every released variant on them. What correct engines diff
 that answers one wrongly is told to the publisher, and boards that have it will choose another.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from shoal_wire.tuning import Candidate
 from shoal_converters.errors import BuildFailed
 from shoal_converters.forms import Form
 from shoal_converters.golden_cases import Picked
-from shoal_converters.recorded_outputs import OutputsDiffer, add_reference_outputs, record_outputs
+from shoal_converters.recorded_outputs import OutputsDiffer, add_reference_outputs, list_strays, record_outputs
 from shoal_converters.report.results import Golden
 from shoal_converters.spread import Judged, choose_tolerance, judge_golden_cases, list_runs
 
@@ -79,8 +80,9 @@ def promise(
     kept = _list_right(here, judged)
     correct = [one for one in judged if all(one.verdicts[place].score >= LEAST_SCORE + MARGIN for place in kept)]
     notes += [_describe_wrong(one, here, kept) for one in judged if one not in correct]
+    correct, strays = _leave_strays(here, correct, kept, same=group_same(forms))
     kept, doubts = _leave_doubtful(here, correct, kept, same=group_same(forms))
-    notes += doubts
+    notes += [*strays, *doubts]
     here = replace(here, golden=tuple(here.golden[place] for place in kept))
     correct = [_only(one, kept) for one in correct]
     here = replace(here, golden=tuple(_tolerate(here, correct, place, compare) for place in range(len(kept))))
@@ -141,6 +143,25 @@ def _list_right(model: Model, judged: Sequence[Judged]) -> list[int]:
     if not kept:
         raise BuildFailed("golden cases: none is answered rightly by every variant in its usual engine")
     return kept
+
+
+def _leave_strays(
+    model: Model, correct: Sequence[Judged], kept: Sequence[int], *, same: Sequence[Sequence[str]]
+) -> tuple[list[Judged], list[str]]:
+    """Runs but those whose outputs lie far off in most cases: there it is the engine, not the case. Each has a note."""
+    counts = Counter(
+        run.words
+        for place in kept
+        for variants in same
+        for run in list_strays(model, correct, case=place, variants=variants)
+    )
+    strays = {words: count for words, count in counts.items() if 2 * count > len(kept)}
+    notes = [
+        f"{words} gives far other outputs in {count} of {len(kept)} golden cases, though the answers are right: boards "
+        "won't serve with it"
+        for words, count in strays.items()
+    ]
+    return [one for one in correct if one.words not in strays], notes
 
 
 def _leave_doubtful(

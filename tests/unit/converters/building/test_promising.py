@@ -1,6 +1,7 @@
 """Which golden cases are kept and how near boards must come, by what engines are said to answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,6 +121,28 @@ def test_the_further_outputs_of_correct_engines_lie_apart_the_further_a_board_ma
         return of_floats.maximum_difference
 
     assert allow(0.0) < allow(0.1) < allow(0.2)
+
+
+def test_a_case_that_correct_engines_answer_from_far_other_outputs_is_left_out_and_told() -> None:
+    moved = run("onnx-int8", (0.9, 0.8), engine="openvino", moved=9.0)
+    same = run("onnx-int8", (0.9, 0.8))
+    promised = make_promise(
+        run("onnx-fp32", (0.9, 0.8)), same, replace(moved, outputs=(moved.outputs[0], same.outputs[1]))
+    )
+    assert [case.name for case in promised.model.golden] == ["golden-2"]
+    (note,) = promised.notes
+    assert "left out: golden case golden-1: outputs of onnx-int8 in openvino 1.0 (exact) differ" in note
+
+
+def test_an_engine_whose_outputs_lie_far_off_in_most_cases_is_told_and_allows_nothing() -> None:
+    promised = make_promise(
+        run("onnx-fp32", (0.9, 0.8)),
+        run("onnx-fp32", (0.9, 0.7), engine="openvino", moved=9.0),
+        run("onnx-int8", (0.9, 0.8)),
+    )
+    assert minima(promised) == pytest.approx([0.85, 0.75])
+    (note,) = promised.notes
+    assert "onnx-fp32 in openvino 1.0 (exact) gives far other outputs in 2 of 2 golden cases" in note
 
 
 def test_floats_are_compared_with_one_another_and_quantized_forms_with_themselves() -> None:
