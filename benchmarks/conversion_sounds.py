@@ -26,11 +26,19 @@ from benchmarks.real_models import MODELS
 NOTE_SEEDS = range(5_000, 5_060)
 NOTE_CALIBRATION_SEEDS = range(6_000, 6_020)
 """The thresholds were chosen on seeds 1,000 to 1,039, which are in neither."""
-SAVED_MODEL = {
+SAVED_MODEL = "nmp"
+SAVED_MODEL_FILES = {
     "saved_model.pb": "eaa25c91c431c91100c416a2c018663f4c635f28fa19529c4ff5e14c18aa29c9",
     "variables/variables.data-00000-of-00001": "f5d12cd7245fecea0c956c963751f3519c263615ea954b5948d5e8c9c3376f9b",
     "variables/variables.index": "356aa1a00095cf2dba17386144e8b289cb04195ae090aa7f324312b08220115e",
 }
+SAVED_MODEL_NAMES = {
+    notes.INPUT: "input_2",
+    notes.CONTOUR_OUTPUT: "contour",
+    notes.FRAME_OUTPUT: "note",
+    notes.ONSET_OUTPUT: "onset",
+}
+"""What its function calls the tensors that have other names in the two files."""
 SPEECH_SOUNDS, SPEECH_CALIBRATION = 100, 20
 SPEECH_S = 3.0
 
@@ -41,21 +49,30 @@ def _prepare_notes(path: str, variants: Sequence[str], folder: Path) -> Recipe:
         for seed in seeds:
             sound = play(seed)
             save_sound(folder / name, f"{seed}", sound.wav, sound.expected["notes"])
+    names = SAVED_MODEL_NAMES if path == SAVED_MODEL else {}
     return make_recipe(
         name="note-events",
         source=Source(path=path),
         licence="Apache-2.0",
         task="notes",
-        pre=notes.BETTER.pre,
-        post=notes.BETTER.post,
+        pre=_rename(notes.BETTER.pre, names),
+        post=_rename(notes.BETTER.post, names),
         calibration="calibration",
         evaluation="evaluation",
         variants=variants,
     )
 
 
+def _rename(operations: Sequence[Operation], names: Mapping[str, str]) -> tuple[Operation, ...]:
+    """The same with other names of tensors, which are among the parameters."""
+    return tuple(
+        Operation(one.name, {key: names.get(str(value), value) for key, value in one.parameters.items()})
+        for one in operations
+    )
+
+
 def _copy_saved_model(to: Path) -> None:
-    for name, sha256 in SAVED_MODEL.items():
+    for name, sha256 in SAVED_MODEL_FILES.items():
         member = f"basic_pitch/saved_models/icassp_2022/nmp/{name}"
         copy_from_wheel(replace(NOTE_EVENTS, member=member, member_sha256=sha256), to / name)
 
@@ -63,7 +80,7 @@ def _copy_saved_model(to: Path) -> None:
 NOTE_SOURCES: Mapping[str, Callable[[Path], object]] = {
     "nmp.onnx": partial(copy_from_wheel, NOTE_EVENTS),
     "nmp.tflite": partial(copy_from_wheel, NOTE_EVENTS_TFLITE),
-    "nmp": _copy_saved_model,
+    SAVED_MODEL: _copy_saved_model,
 }
 """How each gets to its place, by the name that it has there."""
 
@@ -117,7 +134,7 @@ SOUNDS: Mapping[str, Subject] = {
         partial(_prepare_notes, "nmp.tflite", ("tflite-fp32", "tflite-fp16", "tflite-int8", "openvino-fp32"))
     ),
     "note-events-savedmodel": Subject(
-        partial(_prepare_notes, "nmp", ("onnx-fp32", "tflite-fp32", "openvino-fp32")), needs_frameworks=True
+        partial(_prepare_notes, SAVED_MODEL, ("onnx-fp32", "tflite-fp32", "openvino-fp32")), needs_frameworks=True
     ),
     "speech": Subject(_prepare_speech),
 }

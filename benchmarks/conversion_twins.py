@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 from shoal_agent.front.bindings import Bindings
 from shoal_agent.front.operations.values import Tensors
 from shoal_converters.comparing.comparison import compare_sides
 from shoal_converters.comparing.differences import Difference, Meter
-from shoal_converters.comparing.sides import find_sides
+from shoal_converters.comparing.sides import Side, find_sides
 from shoal_converters.inspection.inspecting import load_draft
 from shoal_converters.inspection.running import DEADLINE_S, open_worker
 from shoal_converters.note_events import recipes as notes
@@ -31,6 +32,7 @@ from shoal_converters.wheels import default_cache, fetch_file, fetch_files
 from shoal_wire.manifest import Binding, Model, Tensor
 
 from benchmarks.conversion_rows import Twin
+from benchmarks.conversion_sounds import SAVED_MODEL_NAMES
 from benchmarks.conversion_subject import FRAMEWORKS, copy_from_wheel
 
 SEEDS = range(7_000, 7_004)
@@ -79,10 +81,29 @@ def compare_with_twins(release: Path, *, folder: Path) -> tuple[Twin, ...]:
         (first,) = find_sides(str(shipped))
         for second in find_sides(str(release)):
             if second.variant.endswith("-fp32"):
-                found = compare_sides(first, second, data=data, count=0, free_length=1, compares_layers=False)
+                found = compare_sides(
+                    first, _call_alike(second), data=data, count=0, free_length=1, compares_layers=False
+                )
                 form = second.variant.rpartition("/")[2]
                 twins += [_twin(form, shipped.name, one.name, one.difference) for one in found.outputs]
     return (*twins, *(_compare_coreml(release, calls, folder=folder) if FRAMEWORKS.exists() else ()))
+
+
+def _call_alike(side: Side) -> Side:
+    """A side whose tensors are called as the SavedModel does, with the names that they have in the makers' files."""
+    mine = {its: mine for mine, its in SAVED_MODEL_NAMES.items()}
+    assert side.signature is not None
+    ends = [[one for one in tensors if one.name in mine] for tensors in side.signature]
+    if not ends[0]:
+        return side
+    bound = {binding.tensor: binding for binding in side.bindings}
+    bindings = [
+        structs.replace(bound.get(one.name, Binding(one.name, one.name, one.dtype, one.shape)), tensor=mine[one.name])
+        for tensors in ends
+        for one in tensors
+    ]
+    inputs, outputs = (tuple(structs.replace(one, name=mine[one.name]) for one in tensors) for tensors in ends)
+    return replace(side, signature=(inputs, outputs), bindings=tuple(bindings))
 
 
 def _compare_coreml(release: Path, calls: Sequence[Tensors], *, folder: Path) -> list[Twin]:

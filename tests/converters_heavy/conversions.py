@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from numpy.typing import NDArray
 from shoal_agent.front.bindings import Bindings
-from shoal_converters.paths import COREML_RUN, PATHS, TENSORRT_CHECK
+from shoal_converters.paths import COREML_RUN, PATHS, SOURCE_RUNS, TENSORRT_CHECK
+from shoal_converters.paths.call_files import read_calls, write_calls
 from shoal_converters.paths.messages import Made, Reply, Request
 from shoal_converters.paths.process import find_missing, run_path
 from shoal_wire.manifest import Tensor
@@ -19,7 +19,7 @@ from shoal_wire.manifest import Tensor
 Array = NDArray[Any]
 
 TIMEOUT_S = 600.0
-KNOWN = {path.module: path for path in (*PATHS, COREML_RUN, TENSORRT_CHECK)}
+KNOWN = {path.module: path for path in (*PATHS, COREML_RUN, TENSORRT_CHECK, *SOURCE_RUNS)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,33 @@ def run(
     return [bindings.from_file(one) for one in outputs]
 
 
+def answer(
+    module: str,
+    source: Path | str,
+    model_format: str,
+    calls: Sequence[Mapping[str, Array]],
+    *,
+    folder: Path,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    code_folder: Path | None = None,
+) -> list[dict[str, Array]]:
+    """What a source gives to calls in its own framework."""
+    write_calls(folder / "asked.npz", calls)
+    ran = convert(
+        module,
+        source,
+        model_format,
+        folder=folder,
+        inputs=inputs,
+        outputs=outputs,
+        calibration=folder / "asked.npz",
+        code_folder=code_folder,
+    )
+    assert not ran.reply.refused
+    return read_calls(ran.file, count=len(calls))
+
+
 def _run_onnx(folder: Path, made: Made, feeds: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
     import onnxruntime
 
@@ -132,17 +159,10 @@ def _run_openvino(folder: Path, made: Made, feeds: Sequence[Mapping[str, Array]]
 
 def _run_coreml(folder: Path, made: Made, feeds: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
     calls = folder / f"{made.name}-calls.npz"
-    np.savez(
-        calls, allow_pickle=False, **{f"{n}/{name}": a for n, call in enumerate(feeds) for name, a in call.items()}
-    )
+    write_calls(calls, feeds)
     ran = convert("coreml_run", folder / made.files[0], "coreml", folder=folder, calibration=calls)
     assert not ran.reply.refused
-    found: list[dict[str, Array]] = [{} for _ in feeds]
-    with np.load(ran.file) as arrays:
-        for key in arrays.files:
-            number, _, name = key.partition("/")
-            found[int(number)][name] = arrays[key]
-    return found
+    return read_calls(ran.file, count=len(feeds))
 
 
 RUNNERS = {"onnx": _run_onnx, "tflite": _run_tflite, "openvino": _run_openvino, "coreml": _run_coreml}

@@ -32,6 +32,14 @@ def whole(*numbers: int) -> Array:
 P = (2, 3, 6, 5)
 C = np.random.default_rng(2).standard_normal
 
+
+def recurrent(*, gates: int, directions: int = 1, states: int = 0) -> list[Array | None]:
+    """Weights, bias, no lengths, and first states of a layer of 4 for a batch of 2 with 3 inputs."""
+    shapes = [(gates * 4, 3), (gates * 4, 4), (gates * 8,)], [(2, 4)] * states
+    weights, first = ([C((directions, *shape)).astype(np.float32) for shape in some] for some in shapes)
+    return [*weights, None, *first] if states else [*weights]
+
+
 # Operator, opset, shapes of inputs, constants that follow them, attributes.
 CASES: list[Any] = [
     *[(name, 18, [P], [], {}) for name in ("Abs", "Neg", "Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Floor", "Round")],
@@ -97,6 +105,11 @@ CASES: list[Any] = [
     ("InstanceNormalization", 18, [P], [positive(3), positive(3)], {}),
     ("LayerNormalization", 18, [P], [positive(6, 5), positive(6, 5)], {"axis": 2}),
     ("LRN", 18, [P], [], {"size": 3}),
+    ("LSTM", 18, [(5, 2, 3)], recurrent(gates=4), {"hidden_size": 4}),
+    ("LSTM", 18, [(5, 2, 3)], recurrent(gates=4, directions=2), {"hidden_size": 4, "direction": "bidirectional"}),
+    ("LSTM", 18, [(5, 2, 3)], recurrent(gates=4, states=2), {"hidden_size": 4, "direction": "reverse"}),
+    ("GRU", 18, [(5, 2, 3)], recurrent(gates=3), {"hidden_size": 4}),
+    ("GRU", 18, [(5, 2, 3)], recurrent(gates=3, states=1), {"hidden_size": 4, "linear_before_reset": 1}),
     *[
         (
             "Resize",
@@ -154,11 +167,21 @@ def test_names_operators_without_a_counterpart(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from shoal_converters.paths.onnx_in_torch.module import load_onnx
 
-    weights = [C(shape).astype(np.float32) for shape in ((1, 8, 3), (1, 8, 2))]
-    inputs = save(tmp_path / "model.onnx", ("LSTM", 18, [(4, 1, 3)], list(weights), {"hidden_size": 2}))
+    inputs = save(tmp_path / "model.onnx", ("Det", 18, [(3, 3)], [], {}))
 
-    with pytest.raises(PathFailed, match="no counterpart here: LSTM"):
+    with pytest.raises(PathFailed, match="no counterpart here: Det"):
         load_onnx(tmp_path / "model.onnx", inputs)
+
+
+def test_names_what_a_recurrent_layer_asks_for_that_is_not_supported(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from shoal_converters.paths.onnx_in_torch.module import load_onnx
+
+    case: Case = ("GRU", 18, [(5, 2, 3)], recurrent(gates=3), {"hidden_size": 4, "activations": ["Relu", "Tanh"]})
+    module = load_onnx(tmp_path / "model.onnx", save(tmp_path / "model.onnx", case))
+
+    with pytest.raises(PathFailed, match=r"ONNX node node \(GRU\): activations"):
+        module(torch.zeros(5, 2, 3))
 
 
 def test_names_the_node_whose_shape_is_not_known_before_it_runs(tmp_path: Path) -> None:

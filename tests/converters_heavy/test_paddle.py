@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from shoal_wire.manifest import Tensor
 
-from tests.converters_heavy.conversions import convert, need, run
+from tests.converters_heavy.conversions import answer, convert, need, run
 
 FLOAT32 = 1e-5
 SAVE = """
@@ -62,6 +62,17 @@ def test_program_computes_the_same_in_openvino(program: Path, tmp_path: Path) ->
     (found,) = run(made, [{"image": expected["image"]}])
     assert np.abs(found["scores"] - expected["first"]).max() < FLOAT32
     assert np.abs(found["values"] - expected["second"]).max() < FLOAT32
+    (own,) = answer(
+        "paddle_run",
+        program,
+        "paddle",
+        [{"image": expected["image"]}],
+        folder=tmp_path,
+        inputs=made.reply.inputs,
+        outputs=made.reply.outputs,
+    )
+    assert np.abs(own["scores"] - expected["first"]).max() < FLOAT32
+    assert np.abs(own["values"] - expected["second"]).max() < FLOAT32
 
 
 def test_says_which_file_of_weights_is_missing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from tests.converters_heavy.conversions import convert, run
+from tests.converters_heavy.conversions import answer, convert, run
 
 FITTED = 600
 FLOAT32 = 1e-4
@@ -48,6 +48,36 @@ def test_estimator_gives_the_same_numbers(name: str, tmp_path: Path) -> None:
     assert made.reply.inputs == (Tensor("input", "float32", (-1, 64)),)
     (found,) = run(made, [{"input": rows[FITTED:]}])
     assert np.abs(found["numbers"].reshape(expected.shape) - expected).max() < FLOAT32
+    (own,) = answer(
+        "sklearn_run",
+        tmp_path / "model.joblib",
+        "sklearn",
+        [{"input": rows[FITTED:]}],
+        folder=tmp_path,
+        inputs=made.reply.inputs,
+        outputs=made.reply.outputs,
+    )
+    assert own["numbers"].shape == found["numbers"].shape
+    assert np.abs(own["numbers"].reshape(expected.shape) - expected).max() < FLOAT32
+
+
+def test_scores_of_two_classes_get_a_column_each_the_larger_for_what_scikit_learn_predicts(tmp_path: Path) -> None:
+    rows, labels = load_digits(return_X_y=True)
+    rows = rows.astype(np.float32) / 16
+    estimator = SVC(random_state=0).fit(rows[:FITTED], labels[:FITTED] > 4)
+    joblib.dump(estimator, tmp_path / "model.joblib")
+
+    (own,) = answer(
+        "sklearn_run",
+        tmp_path / "model.joblib",
+        "sklearn",
+        [{"input": rows[FITTED:]}],
+        folder=tmp_path,
+        inputs=[Tensor("input", "float32", (-1, 64))],
+        outputs=[Tensor("scores", "float32", (-1, 2))],
+    )
+
+    assert (own["scores"].argmax(1) == estimator.predict(rows[FITTED:])).all()
 
 
 def test_says_that_an_estimator_was_not_fitted(tmp_path: Path) -> None:

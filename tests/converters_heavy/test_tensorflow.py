@@ -1,5 +1,6 @@
 """A Keras network with two inputs and two outputs, as a Keras file and as a SavedModel, into each format."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 from shoal_wire.manifest import Tensor
 
-from tests.converters_heavy.conversions import convert, need, run
+from tests.converters_heavy.conversions import answer, convert, need, run
 
 FLOAT32 = 1e-5
 FLOAT16 = 0.01
 """A few roundings to 11 bits of numbers of about 1."""
+INPUTS = (Tensor("extra", "float32", (-1, 3)), Tensor("image", "float32", (-1, 8, 8, 1)))
 OUTPUTS = (Tensor("value", "float32", ()), Tensor("scores", "float32", ()))  # not in the order of the file
 
 
@@ -70,6 +72,22 @@ def test_network_computes_the_same_in_float32(network: Network, tmp_path: Path, 
     check(found, network, rows=slice(None), limit=FLOAT32)
 
 
+def test_variables_of_an_optimizer_that_keras_2_saved_are_left_out(network: Network, tmp_path: Path) -> None:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    folder = tmp_path / "saved"
+    shutil.copytree(network.sources["savedmodel"], folder)
+    program = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    nodes = program.meta_graphs[0].object_graph_def.nodes
+    nodes[0].slot_variables.add(original_variable_node_id=1, slot_name="m", slot_variable_node_id=2)
+    (folder / "saved_model.pb").write_bytes(program.SerializeToString())
+
+    made = convert("tensorflow_tflite", folder, "savedmodel", folder=tmp_path, outputs=OUTPUTS)
+
+    (found,) = run(made, [network.feeds])
+    check(found, network, rows=slice(None), limit=FLOAT32)
+
+
 @pytest.mark.parametrize("model_format", ["keras", "savedmodel"])
 def test_core_ml_program_computes_the_same_as_far_as_float16_can(
     network: Network, tmp_path: Path, model_format: str
@@ -93,3 +111,20 @@ def test_refuses_a_folder_that_is_no_saved_model(network: Network, tmp_path: Pat
     made = convert("tensorflow_onnx", tmp_path, "savedmodel", folder=tmp_path)
 
     assert "not a SavedModel" in made.reply.refused["onnx-fp32"]
+
+
+@pytest.mark.parametrize("model_format", ["keras", "savedmodel"])
+def test_source_answers_in_tensorflow_by_the_signatures_names(
+    network: Network, tmp_path: Path, model_format: str
+) -> None:
+    (found,) = answer(
+        "tensorflow_run",
+        network.sources[model_format],
+        model_format,
+        [network.feeds],
+        folder=tmp_path,
+        inputs=INPUTS,
+        outputs=OUTPUTS,
+    )
+
+    check(found, network, rows=slice(None), limit=FLOAT32)

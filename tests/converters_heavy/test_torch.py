@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shoal_wire.manifest import Tensor
 from sklearn.datasets import load_digits
 
-from tests.converters_heavy.conversions import Converted, convert, need, run
+from tests.converters_heavy.conversions import Converted, answer, convert, need, run
 
 CODE = """
 from pathlib import Path
@@ -90,6 +90,29 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Digits]:
 @pytest.fixture(scope="module")
 def coreml(digits: Digits, tmp_path_factory: pytest.TempPathFactory) -> Converted:
     return convert_code(digits, "torch_coreml", tmp_path_factory.mktemp("coreml"))
+
+
+SEQUENCES = """
+import torch
+from torch import nn
+
+
+class Sentences(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(50, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, ids, mask):
+        found = self.layer(self.table(ids)) * mask.unsqueeze(-1)
+        return found.sum(1) / mask.sum(1, keepdim=True)
+
+
+def make():
+    torch.manual_seed(1)
+    return Sentences()
+"""
+TOKENS = (Tensor("ids", "int64", (-1, -1)), Tensor("mask", "int64", (-1, -1)))
 
 
 class Harmful:
@@ -285,3 +308,79 @@ def test_calibration_set_tells_the_length_of_a_free_axis(digits: Digits, tmp_pat
     )
 
     assert largest_difference(run(made, one_by_one(digits)), digits) < FLOAT32
+
+
+def sentence(length: int) -> dict[str, NDArray[Any]]:
+    ids = np.random.default_rng(length).integers(0, 50, (1, length))
+    return {"ids": ids, "mask": (np.arange(length) < length - 2).astype(np.int64)[None]}
+
+
+@pytest.mark.parametrize("module", ["torch_onnx", "torch_tflite"])
+def test_axis_of_tokens_is_free_where_the_format_can_and_as_long_as_the_samples_else(
+    module: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sentences.py").write_text(SEQUENCES)
+    same = {f"0/{name}": array for name, array in sentence(12).items()}
+    np.savez(tmp_path / "samples.npz", allow_pickle=False, **same)
+    calls = [sentence(12), *([sentence(7), sentence(16)] if module == "torch_onnx" else [])]
+    source = {"folder": tmp_path, "inputs": TOKENS, "outputs": [OUTPUT], "code_folder": tmp_path}
+
+    made = convert(
+        module,
+        "sentences:make",
+        "torch-code",
+        calibration=tmp_path / "samples.npz",
+        **source,  # type: ignore[arg-type]
+    )
+
+    expected = answer("torch_run", "sentences:make", "torch-code", calls, **source)  # type: ignore[arg-type]
+    for found, wanted in zip(run(made, calls), expected, strict=True):
+        assert np.abs(found["scores"] - wanted["scores"]).max() < FLOAT32
+
+
+def test_lengths_that_vary_are_told_where_the_format_needs_one(tmp_path: Path) -> None:
+    (tmp_path / "sentences.py").write_text(SEQUENCES)
+    arrays = {f"{n}/{name}": a for n, length in enumerate((7, 12)) for name, a in sentence(length).items()}
+    np.savez(tmp_path / "samples.npz", allow_pickle=False, **arrays)
+
+    made = convert(
+        "torch_tflite",
+        "sentences:make",
+        "torch-code",
+        folder=tmp_path,
+        inputs=TOKENS,
+        calibration=tmp_path / "samples.npz",
+        code_folder=tmp_path,
+    )
+
+    assert "input ids: axis 1 is free" in made.reply.refused["tflite-fp32"]
+    assert "pre-processing gives [7, 12]" in made.reply.refused["tflite-fp32"]
+
+
+@pytest.mark.parametrize("model_format", ["torch-code", "torchscript", "torch-export"])
+def test_source_answers_in_pytorch_by_the_signatures_names(digits: Digits, tmp_path: Path, model_format: str) -> None:
+    import torch
+
+    example = (torch.zeros(2, 1, 8, 8),)
+    source: Path | str = "digits_network:make"
+    if model_format == "torchscript":
+        source = tmp_path / "model.ts"
+        torch.jit.trace(digits.network, example).save(f"{source}")
+    elif model_format == "torch-export":
+        source = tmp_path / "model.pt2"
+        shapes = ({0: torch.export.Dim("batch")},)
+        torch.export.save(torch.export.export(digits.network, example, dynamic_shapes=shapes), source)
+
+    found = answer(
+        "torch_run",
+        source,
+        model_format,
+        [{"image:0": digits.pictures[:1]}, {"image:0": digits.pictures[1:5]}],
+        folder=tmp_path,
+        inputs=[INPUT],
+        outputs=[OUTPUT],
+        code_folder=digits.folder,
+    )
+
+    scores = np.concatenate([call["scores"] for call in found])
+    assert np.abs(scores - digits.scores[:5]).max() < FLOAT32

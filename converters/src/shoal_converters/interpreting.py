@@ -4,11 +4,8 @@ Its program is read again and interpreted in PyTorch, in a process apart (`shoal
 program says, not what Apple's hardware makes of it. A path takes some calls at a time, so that outputs stay few.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path as FilePath
 
-import numpy as np
 from shoal_agent.front.bindings import Bindings
 from shoal_agent.front.operations.errors import OperationError
 from shoal_agent.front.operations.pipeline import Pipeline
@@ -19,13 +16,15 @@ from shoal_converters.errors import ConverterError
 from shoal_converters.evaluation import Answers, Unfit
 from shoal_converters.forms import Form, Signature
 from shoal_converters.paths import COREML_RUN
+from shoal_converters.paths.call_files import OUTPUTS, read_calls, write_calls
 from shoal_converters.paths.messages import Request
 from shoal_converters.paths.process import run_path
+from shoal_converters.scratch import scratch_folder
 
 ITEMS = 128
 """In one run of the path, which loads PyTorch each time."""
 TIMEOUT_S = 1800.0
-PACKAGE, CALLS, OUTPUTS = "model.mlpackage.zip", "calls.npz", "outputs.npz"
+PACKAGE, CALLS = "model.mlpackage.zip", "calls.npz"
 
 
 def answer_interpreted(
@@ -57,11 +56,9 @@ def _run(
     if any(one.follow is not None for one in prepared):
         raise Unfit("interpreted in PyTorch: calls that depend on one another aren't")
     calls = [bindings.to_file(call) for one in prepared for call in one.calls]
-    with tempfile.TemporaryDirectory(prefix="shoal-coreml-") as scratch:
-        folder = FilePath(scratch)
+    with scratch_folder() as folder:
         (folder / PACKAGE).write_bytes(next(iter(form.files.values())))
-        arrays = {f"{number}/{name}": array for number, call in enumerate(calls) for name, array in call.items()}
-        np.savez(folder / CALLS, allow_pickle=False, **arrays)
+        write_calls(folder / CALLS, calls)
         out = folder / "out"
         out.mkdir()
         request = Request(
@@ -74,16 +71,6 @@ def _run(
         reply = run_path(COREML_RUN, request, interpreters=interpreters, timeout_s=TIMEOUT_S)
         if reply.refused:
             raise Unfit(f"interpreted in PyTorch: {reply.refused[form.name]}")
-        found = _read(out / OUTPUTS, count=len(calls))
+        found = read_calls(out / OUTPUTS, count=len(calls))
     restored = iter([bindings.from_file(outputs) for outputs in found])
     return iter([[next(restored) for _ in one.calls] for one in prepared])
-
-
-def _read(path: FilePath, *, count: int) -> list[Tensors]:
-    """Outputs of each call, by their names in the file."""
-    found: list[Tensors] = [{} for _ in range(count)]
-    with np.load(path, allow_pickle=False) as arrays:
-        for key in arrays.files:
-            number, _, name = key.partition("/")
-            found[int(number)][name] = arrays[key]
-    return found

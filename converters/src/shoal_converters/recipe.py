@@ -58,6 +58,9 @@ class Budget(Strict, frozen=True, kw_only=True):
 
     max_drop: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """Of the task's metric, against the original."""
+    max_source_difference: Annotated[float, Meta(ge=0)] = 2e-3
+    """Of outputs of a conversion in full precision from those of the source in its own framework, relative to their
+    size, where no engine runs the source: what rounding in float32 explains, see `building.source_check`."""
     tuning_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     """For the search of a quantization that keeps it, for each variant."""
     timing_s: Annotated[float, Meta(gt=0, le=86_400)] = 60.0

@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from shoal_converters.report.json import parse_json
+from shoal_converters.scratch import remove_abandoned
 
 from tests.system.converters import digits_material as digits
 
@@ -117,11 +119,17 @@ def test_an_interrupted_build_leaves_nothing(material: Path, out: Path, at: str,
 
 
 @pytest.mark.parametrize("at", ["original: answering", "onnx-int8: quantizing"])
-def test_what_a_killed_build_started_dies_with_it(material: Path, out: Path, at: str) -> None:
+def test_what_a_killed_build_started_dies_with_it_and_the_next_removes_its_files(
+    material: Path, out: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stopped = stop(digits.write_recipe(material, "onnx-fp32", "onnx-int8"), out, at=at, by=signal.SIGKILL)
     assert stopped.code == -signal.SIGKILL
     assert stopped.is_alone
     assert (out / "release.json").read_bytes() == EARLIER
+    assert stopped.scratch
+    monkeypatch.setattr(tempfile, "tempdir", str(stopped.scratch[0].parent))
+    remove_abandoned()
+    assert not any(stopped.scratch[0].parent.iterdir())
 
 
 def test_where_nothing_may_be_released_the_report_says_why(material: Path, out: Path) -> None:

@@ -15,6 +15,7 @@ from PIL import Image
 from shoal_agent.front.probe_models import PROBE_MODELS
 from shoal_converters.command_line import run
 from shoal_converters.comparing.command import add_parser
+from shoal_converters.comparing.sides import find_sides
 from shoal_wire.encoding import encode
 from shoal_wire.manifest import (
     Binding,
@@ -140,8 +141,8 @@ def test_openvino_models_are_compared_layer_by_layer(tmp_path: Path, capsys: pyt
     assert told["layers"][0]["difference"]["rms_relative"] == pytest.approx(0.5, rel=1e-3)
 
 
-def save_release(folder: Path) -> Path:
-    """One model as ONNX, as the same with channels last, and with another gain."""
+def save_release(folder: Path, *, runtimes: tuple[str, ...] = ()) -> Path:
+    """One model as ONNX, as the same with channels last, and with another gain, which `runtimes` compute right."""
     folder.mkdir()
     save_network(folder / "first.onnx")
     save_network(folder / "last.onnx", is_channels_last=True, name="image")
@@ -162,7 +163,7 @@ def save_release(folder: Path) -> Path:
         variants=(
             Variant("first", "onnx", "fp32", ("first.onnx",)),
             Variant("last", "onnx", "fp32", ("last.onnx",), bindings=(turned,)),
-            Variant("louder", "onnx", "fp32", ("louder.onnx",)),
+            Variant("louder", "onnx", "fp32", ("louder.onnx",), runtimes=runtimes),
         ),
         golden=(GoldenCase("one", "golden.png", {}, Operation("classes.first"), ""),),
     )
@@ -188,6 +189,13 @@ def test_variants_of_a_release_are_compared_as_their_bindings_say(
     assert told["outputs"][0]["difference"]["rms_relative"] < 1e-5
     assert told["notes"] == [f"inputs are those of the golden cases of {release}:net/first"]
     assert told["calls"] == 1
+
+
+def test_a_variant_is_run_in_an_engine_that_computes_it_right(tmp_path: Path) -> None:
+    release = save_release(tmp_path / "net-1", runtimes=("openvino",))
+    assert [side.engine for side in find_sides(f"{release}")] == ["onnxruntime", "onnxruntime", "openvino"]
+    elsewhere = save_release(tmp_path / "net-2", runtimes=("tensorrt",))
+    assert [side.variant for side in find_sides(f"{elsewhere}")] == ["net/first", "net/last"]
 
 
 def test_golden_cases_of_the_second_are_taken_where_the_first_is_a_file(

@@ -1,6 +1,7 @@
 """Does a conversion in its own process cost nothing but itself: killed with its children, whatever it does?"""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from shoal_converters.errors import PathFailed, ToolMissing
 from shoal_converters.paths import PATHS
 from shoal_converters.paths import Path as ConversionPath
 from shoal_converters.paths.messages import Reply, Request
-from shoal_converters.paths.process import find_missing, run_module, run_path
+from shoal_converters.paths.process import find_missing, find_versions, run_module, run_path
 
 DEADLINE_S = 60.0
 FAKE = """
@@ -163,6 +164,12 @@ def test_another_interpreter_is_asked_what_it_has(tmp_path: Path) -> None:
     if bare == sys.executable:
         pytest.skip("this interpreter belongs to no virtual environment")
     assert "needs " in find_missing(onnx_path, interpreters={"onnx": bare})
+
+
+def test_versions_are_those_of_the_interpreter_that_is_asked(tmp_path: Path) -> None:
+    found = find_versions(sys.executable, ["numpy", "no-such-distribution"])
+    assert found == {"python": platform.python_version(), "numpy": np.__version__}
+    assert find_versions(f"{tmp_path}/python", ["numpy"]) == {}
 
 
 def test_another_interpreter_finds_the_workbench_but_none_of_its_packages(request_: Request, tmp_path: Path) -> None:

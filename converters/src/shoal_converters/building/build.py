@@ -12,14 +12,17 @@ from shoal_agent.engine_table import ELSEWHERE
 
 from shoal_converters.building.job import Job, Order, Tell, check_inputs, note_source, open_job
 from shoal_converters.building.judging import Answering, Contender, Judge
+from shoal_converters.building.original import ask_original
 from shoal_converters.building.promising import Promised, ask_engines, promise
 from shoal_converters.building.quantized import Calibration, Quantizer
 from shoal_converters.building.release import describe_model, write_build, write_refusal
 from shoal_converters.building.reporting import make_report
+from shoal_converters.building.samples import write_samples
+from shoal_converters.building.source_check import check_source
 from shoal_converters.building.tensorrt import Checked, ask_tensorrt
 from shoal_converters.building.workshop import Workshop
-from shoal_converters.errors import BadData, BuildFailed, ToolMissing
-from shoal_converters.evaluation import Answers, Unfit, answer_all
+from shoal_converters.errors import BadData, BuildFailed
+from shoal_converters.evaluation import Answers, answer_all
 from shoal_converters.forms import Form
 from shoal_converters.gate import Verdict
 from shoal_converters.gate import judge as judge_contender
@@ -28,7 +31,7 @@ from shoal_converters.interpreting import answer_interpreted
 from shoal_converters.paths import FULL_PRECISION, TENSORRT_CHECK, VARIANTS
 from shoal_converters.quantization.methods import METHODS
 from shoal_converters.report.results import Report
-from shoal_converters.source_model import COMPANIONS, SourceModel
+from shoal_converters.scratch import remove_abandoned, scratch_folder
 from shoal_converters.speed import measure_speed
 
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
@@ -47,8 +50,9 @@ def build(order: Order, *, tell: Tell) -> Report:
     """
     job = open_job(order)
     try:
-        with tempfile.TemporaryDirectory(prefix="shoal-build-") as scratch:
-            return _build(job, Path(scratch), tell=tell)
+        remove_abandoned()
+        with scratch_folder() as folder:
+            return _build(job, folder, tell=tell)
     except OSError as error:
         where = f"; a build keeps its files in {tempfile.gettempdir()}, or where TMPDIR says"
         raise BuildFailed(f"{error}{where if error.errno in OF_THE_DISK else ''}") from error
@@ -56,12 +60,21 @@ def build(order: Order, *, tell: Tell) -> Report:
 
 def _build(job: Job, folder: Path, *, tell: Tell) -> Report:
     recipe = job.recipe
+    samples = folder / "samples.npz"
+    write_samples(job, samples)
     workshop = Workshop(
-        job.source, recipe.source, folder=folder / "made", interpreters=job.order.interpreters, tell=tell
+        job.source,
+        recipe.source,
+        folder=folder / "made",
+        samples=samples,
+        interpreters=job.order.interpreters,
+        tell=tell,
     )
-    missing = workshop.make(job.wanted.names)
+    workshop.make(job.wanted.names)
     check_inputs(job, workshop.signature)
-    judge = _ask_original(job, workshop, tell=tell)
+    compared = check_source(job, workshop, tell=tell)
+    missing = workshop.make(job.wanted.names)
+    judge = ask_original(job, workshop, answer=_make_answering(job, workshop, tell=tell))
     contenders = [judge.consider(form) for form in _list_judged(job, workshop)]
     calibration = Calibration(
         job, judge.original.form, signature=workshop.signature, path=folder / "calibration.npz", tell=tell
@@ -75,6 +88,7 @@ def _build(job: Job, folder: Path, *, tell: Tell) -> Report:
         job,
         judge,
         contenders,
+        compared=compared,
         missing=missing | quantizer.missing,
         notes=(
             *note_source(job.source),
@@ -91,51 +105,6 @@ def _build(job: Job, folder: Path, *, tell: Tell) -> Report:
     report = structs.replace(report, golden=promised.golden, notes=(*report.notes, *promised.notes))
     contents = {name: content for one in contenders for name, content in one.form.files.items()}
     return write_build(promised.model, contents | dict(promised.contents), report, recipe=recipe, folder=job.order.out)
-
-
-def _ask_original(job: Job, workshop: Workshop, *, tell: Tell) -> Judge:
-    """The judge by the source itself where an engine here runs it, else by the first form in full precision."""
-    full = _choose_full(job.source, workshop)
-    forms, reasons = [replace(full, name="original")], [f"no engine runs {job.source.format} itself"]
-    if full.format == job.source.format:
-        given = replace(full, name="original", files=_read_source(job.source), how="as given")
-        forms, reasons = [given, *forms], []
-    for form in forms:
-        try:
-            judge = Judge(form, job.evaluation, task=job.task, answer=_make_answering(job, workshop, tell=tell))
-        except Unfit as error:
-            reasons.append(str(error))
-            continue
-        if reasons:
-            workshop.notes.append(f"The original is judged as {full.name}: {reasons[0]}.")
-        return judge
-    raise BuildFailed(
-        f"the original doesn't answer the evaluation set: {reasons[-1]}; correct the recipe's post and labels, or the "
-        "model"
-    )
-
-
-def _choose_full(source: SourceModel, workshop: Workshop) -> Form:
-    """A form in full precision that an engine here may run; of the source's own format if there is one."""
-    full = _list_full(workshop)
-    for name in FULL_PRECISION:
-        if not full:  # all that is wanted runs elsewhere
-            workshop.make([name])
-            full = _list_full(workshop)
-    if not full:
-        raise ToolMissing("no form of the model can be made here that an engine runs: there is nothing to judge it by")
-    return next((form for form in full if form.format == source.format), full[0])
-
-
-def _list_full(workshop: Workshop) -> list[Form]:
-    return [form for name, form in workshop.forms.items() if name in FULL_PRECISION]
-
-
-def _read_source(source: SourceModel) -> dict[str, bytes]:
-    paths = [Path(source.path)]
-    if source.format in COMPANIONS:
-        paths.append(paths[0].with_suffix(COMPANIONS[source.format]))
-    return {path.name: path.read_bytes() for path in paths}
 
 
 def _make_answering(job: Job, workshop: Workshop, *, tell: Tell) -> Answering:

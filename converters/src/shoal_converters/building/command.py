@@ -22,7 +22,7 @@ from shoal_converters.importing.drafting import Known, draft_recipe
 from shoal_converters.importing.recipe_toml import write_recipe
 from shoal_converters.inspection.boards import load_profiles
 from shoal_converters.inspection.command import PROFILES, find_profiles
-from shoal_converters.paths import PATHS
+from shoal_converters.paths import EXTRAS
 from shoal_converters.recipe import Recipe, load_recipe
 from shoal_converters.report.verdict import tell_verdict
 from shoal_converters.source_model import CODE
@@ -171,9 +171,8 @@ def _tell_to(terminal: TextIO) -> Tell:
 
 def _interpreter(text: str) -> tuple[str, str]:
     extra, equals, path = text.partition("=")
-    known = sorted({one.extra for one in PATHS})
-    if not equals or extra not in known:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected EXTRA=PATH with an extra out of {known}")
+    if not equals or extra not in EXTRAS:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected EXTRA=PATH with an extra out of {', '.join(EXTRAS)}")
     if not os.access(path, os.X_OK) or not Path(path).is_file():
         raise argparse.ArgumentTypeError(f"{path}: not a program, expected a Python interpreter that has {extra}")
     return extra, path

@@ -22,8 +22,8 @@ from shoal_converters.tasks.task import Scored, Task
 
 WORST = 6
 CONFUSIONS = 20
-TINY = 1e-9
-"""Ratings that differ by less are the same, but for rounding."""
+LEAST_LOSS = 0.01
+"""Of an answer's rating, in [0, 1], that is worth a look: half precision alone moves ratings by thousandths."""
 
 Answering = Callable[[Form], Answers]
 """Has a form answer the whole set. Raises Unfit, ToolMissing."""
@@ -140,14 +140,14 @@ class Judge:
         return tuple(sorted(changed, key=lambda one: -abs(one.variant - one.original))[:CONFUSIONS])
 
     def _list_worst(self, judged: Judged) -> tuple[Example, ...]:
-        """Items that lost most of how right their answer was."""
+        """Items that lost most of how right their answer was, and noticeably."""
         rate = self.task.rate
         losses = [
             rate(original, expected) - rate(answer, expected)
             for original, answer, expected in zip(self.original.answers, judged.answers, self._expected, strict=True)
         ]
         places = heapq.nlargest(WORST, range(len(losses)), key=lambda place: losses[place])
-        return tuple(self._show(place, judged) for place in places if losses[place] > TINY)
+        return tuple(self._show(place, judged) for place in places if losses[place] > LEAST_LOSS)
 
     def _show(self, place: int, judged: Judged) -> Example:
         item, say = self.items[place], self.task.describe

@@ -2,14 +2,15 @@
 
 import os
 import platform
+import sys
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from shoal_converters.board_speeds import judge_board, predict_board
 from shoal_converters.building.job import Job
 from shoal_converters.building.judging import Contender, Judge
-from shoal_converters.report.results import Report
+from shoal_converters.paths.process import find_versions
+from shoal_converters.report.results import Report, SourceComparison
 
 TOOLS = (
     "ai-edge-litert",
@@ -20,20 +21,30 @@ TOOLS = (
     "numpy",
     "onnx",
     "onnxruntime",
+    "onnxscript",
     "openvino",
+    "paddlepaddle",
     "scikit-learn",
     "shoal-agent",
     "shoal-converters",
     "skl2onnx",
+    "tensorflow",
     "tensorflow-cpu",
+    "tensorrt-rtx",
     "tf2onnx",
     "torch",
 )
-"""Distributions whose versions the report names, where they are installed beside the workbench."""
+"""Distributions whose versions the report names, where they are installed."""
 
 
 def make_report(
-    job: Job, judge: Judge, contenders: Sequence[Contender], *, missing: Mapping[str, str], notes: Sequence[str]
+    job: Job,
+    judge: Judge,
+    contenders: Sequence[Contender],
+    *,
+    compared: SourceComparison | None,
+    missing: Mapping[str, str],
+    notes: Sequence[str],
 ) -> Report:
     """All that was found out, but the golden cases and the digest of a release."""
     recipe, task = job.recipe, job.task
@@ -51,6 +62,7 @@ def make_report(
         max_drop=recipe.budget.max_drop,
         original=judge.describe(judge.original).result,
         variants=results,
+        source=compared,
         missing=dict(missing),
         predictions=tuple(one for profile in profiles for one in predict_board(profile, results, model=recipe.name)),
         boards=tuple(one for profile in profiles for one in judge_board(profile, results)),
@@ -59,20 +71,21 @@ def make_report(
         licence=recipe.licence,
         provenance=recipe.provenance,
         source_sha256=job.source.sha256,
-        versions=_find_versions(),
+        versions=_list_versions(job.order.interpreters),
         machine=_describe_machine(),
         command=job.order.command,
     )
 
 
-def _find_versions() -> dict[str, str]:
-    """Of Python and of the tools that are installed here."""
-    versions = {"python": platform.python_version()}
-    for name in TOOLS:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+def _list_versions(interpreters: Mapping[str, str]) -> dict[str, str]:
+    """Of Python and of the tools that are installed here, and of those of other interpreters with their extras."""
+    versions = find_versions(sys.executable, TOOLS)
+    extras: dict[str, list[str]] = {}
+    for extra, interpreter in sorted(interpreters.items()):
+        extras.setdefault(interpreter, []).append(extra)
+    for interpreter, served in extras.items():
+        where = ", ".join(served)
+        versions |= {f"{name} ({where})": version for name, version in find_versions(interpreter, TOOLS).items()}
     return versions
 
 

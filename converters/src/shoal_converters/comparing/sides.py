@@ -76,12 +76,12 @@ def find_sides(text: str) -> tuple[Side, ...]:
     for model in draft.models:
         for variant in model.variants:
             known.append(f"{model.name}/{variant.name}")
-            if wanted in ("", variant.name, known[-1]) and engines_for(variant.format, interpreters={}):
+            if wanted in ("", variant.name, known[-1]) and _find_engines(variant):
                 files = tuple(paths[name] for name in variant.files)
                 golden = tuple(paths[case.file] for case in model.golden)
                 sides.append(_side_of_variant(path, model, variant, files, golden=golden))
     if not sides:
-        found = f"variant {wanted!r} isn't among them" if wanted else "no engine here reads any of them"
+        found = f"variant {wanted!r} isn't among them" if wanted else "no engine here computes any of them right"
         raise BadModel(f"{path}: has the variants {', '.join(known)}; {found}")
     return tuple(sides)
 
@@ -164,7 +164,7 @@ def _side_of_variant(
         variant=f"{model.name}/{variant.name}",
         format=variant.format,
         files=files,
-        engine=engines_for(variant.format, interpreters={})[0],
+        engine=_find_engines(variant)[0],
         signature=(model.inputs, model.outputs),
         bindings=variant.bindings,
         precision=variant.precision,
@@ -172,6 +172,12 @@ def _side_of_variant(
         post=model.post,
         golden=golden,
     )
+
+
+def _find_engines(variant: Variant) -> list[str]:
+    """Those here that read its format and compute it right."""
+    here = engines_for(variant.format, interpreters={})
+    return [engine for engine in here if not variant.runtimes or engine in variant.runtimes]
 
 
 def _bind(specs: Sequence[TensorSpec], facts: Sequence[TensorFacts]) -> tuple[tuple[Tensor, ...], list[Binding]]:

@@ -107,3 +107,14 @@ COREML_RUN = Path(
 
 TENSORRT_CHECK = Path("tensorrt_check", ("onnx-fp32", "onnx-int8-tensorrt"), (), ("tensorrt_rtx",), "tensorrt")
 """Makes no form, but says whether TensorRT's parser and builder take one."""
+
+SOURCE_RUNS: tuple[Path, ...] = (
+    Path("torch_run", TORCH, (), ("torch",), "torch"),
+    Path("tensorflow_run", TENSORFLOW, (), ("tensorflow",), "tensorflow"),
+    Path("sklearn_run", ("sklearn", "sklearn-code"), (), ("sklearn", "joblib"), "sklearn"),
+    Path("paddle_run", ("paddle",), (), ("paddle",), "paddle"),
+)
+"""Make no form, but say what a source answers in its own framework, for those that no engine runs."""
+
+EXTRAS = tuple(sorted({path.extra for path in (*PATHS, COREML_RUN, TENSORRT_CHECK, *SOURCE_RUNS)}))
+"""Of shoal-converters, each of which may have an interpreter of its own."""

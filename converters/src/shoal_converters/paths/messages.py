@@ -26,7 +26,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The model's signature, as far as it is known."""
     outputs: tuple[Tensor, ...] = ()
     calibration: str = ""
-    """A NumPy .npz of arrays `<call>/<input>`, in the signature's form, calls counted from 0."""
+    """A NumPy .npz of arrays `<call>/<input>`, in the signature's form, calls counted from 0: those of the calibration
+    set for a path that quantizes, one of each shape for one that traces, those to be answered for one that runs."""
     code_folder: str = ""
     options: Parameters = {}
     """Of the path: method of calibration, nodes that stay in float, …"""

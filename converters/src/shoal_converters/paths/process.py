@@ -5,13 +5,11 @@ It gets a session of its own, so that Ctrl-C reaches the workbench only, which t
 
 import contextlib
 import importlib.util
-import json
 import os
 import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +23,7 @@ from shoal_converters.errors import PathFailed, ToolMissing
 from shoal_converters.paths import Path
 from shoal_converters.paths.messages import MAX_REPLY_BYTES, MAX_REQUEST_BYTES, Reply, Request
 from shoal_converters.paths.program import choose_environment
+from shoal_converters.scratch import scratch_folder
 
 OWN_PACKAGES = ("shoal_converters", "shoal_wire")
 """Which another interpreter is shown through links; it has NumPy and msgspec of its own, or we fail to find them."""
@@ -38,6 +37,16 @@ MAX_LINE_BYTES = 2000
 PROBE = """
 import importlib.util, json, sys
 print(json.dumps([name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]))
+"""
+VERSIONS = """
+import importlib.metadata, json, platform, sys
+versions = {"python": platform.python_version()}
+for name in sys.argv[1:]:
+    try:
+        versions[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(versions))
 """
 
 OnLine = Callable[[str], None]
@@ -83,8 +92,8 @@ def find_missing(path: Path, *, interpreters: Mapping[str, str]) -> str:
         where = "here"
     else:
         try:
-            missing = _probe(other, [*ALWAYS_NEEDED, *path.needs])
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            missing = msgspec.json.decode(_ask(other, PROBE, [*ALWAYS_NEEDED, *path.needs]), type=list[str])
+        except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
             words = f"exit code {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else f"{error}"
             return f"{path.module}: the interpreter {other} named for {path.extra!r} doesn't work: {words}"
         where = f"in {other}"
@@ -93,6 +102,14 @@ def find_missing(path: Path, *, interpreters: Mapping[str, str]) -> str:
     names = " and ".join(missing)
     also = f" {' '.join(name for name in missing if name in ALWAYS_NEEDED)}".rstrip()
     return f"{path.module} needs {names}, not installed {where}: pip install 'shoal-converters[{path.extra}]'{also}"
+
+
+def find_versions(interpreter: str, distributions: Sequence[str]) -> dict[str, str]:
+    """Versions of Python and of those that are installed there; nothing where the interpreter doesn't work."""
+    try:
+        return msgspec.json.decode(_ask(interpreter, VERSIONS, distributions), type=dict[str, str])
+    except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
+        return {}
 
 
 def run_module(
@@ -116,16 +133,15 @@ def run_module(
     return _judge(module, process.returncode, talk)
 
 
-def _probe(interpreter: str, names: Sequence[str]) -> list[str]:
-    done = subprocess.run(
-        [interpreter, "-I", "-c", PROBE, *names],
+def _ask(interpreter: str, program: str, arguments: Sequence[str]) -> bytes:
+    """What a short program prints, without any of our packages."""
+    return subprocess.run(
+        [interpreter, "-I", "-c", program, *arguments],
         capture_output=True,
         timeout=PROBE_TIMEOUT_S,
         check=True,
         stdin=subprocess.DEVNULL,
-    )
-    missing: list[str] = json.loads(done.stdout)
-    return missing
+    ).stdout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +154,8 @@ class _Scratch:
 
 @contextlib.contextmanager
 def _scratch_folder(interpreter: str) -> Iterator[_Scratch]:
-    with tempfile.TemporaryDirectory(prefix="shoal-path-", ignore_cleanup_errors=True) as folder:
-        scratch = _Scratch(files=FilePath(folder, "files"), modules=FilePath(folder, "modules"))
+    with scratch_folder() as folder:
+        scratch = _Scratch(files=folder / "files", modules=folder / "modules")
         scratch.files.mkdir()
         scratch.modules.mkdir()
         if interpreter != sys.executable:

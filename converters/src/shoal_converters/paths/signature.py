@@ -81,6 +81,27 @@ def complete(named: Sequence[Tensor], found: Sequence[Tensor], *, what: str) -> 
     return tuple(Tensor(mine.name, its.dtype, its.shape) if not mine.shape else mine for mine, its in pairs)
 
 
+def narrow(found: Sequence[Tensor], wanted: Sequence[Tensor], *, bindings: Sequence[Binding]) -> tuple[Tensor, ...]:
+    """The tensors of a file with the lengths that a signature has where the file leaves them free.
+
+    `bindings` are those that `bind` gave for the two.
+    """
+    by_name = {binding.name: binding for binding in bindings}
+    shapes = {tensor.name: tensor.shape for tensor in wanted}
+    narrowed = []
+    for its in found:
+        binding = by_name.get(its.name)
+        mine = shapes.get(binding.tensor if binding else its.name, ())
+        if binding and binding.permutation:
+            mine = _permute(mine, binding.permutation)
+        if len(mine) == len(its.shape):
+            its = Tensor(
+                its.name, its.dtype, tuple(a if b == FREE else b for a, b in zip(mine, its.shape, strict=True))
+            )
+        narrowed.append(its)
+    return tuple(narrowed)
+
+
 def to_file(arrays: Mapping[str, Array], bindings: Sequence[Binding]) -> dict[str, Array]:
     """Inputs in the form of the signature, in that of the file."""
     by_tensor = {binding.tensor: binding for binding in bindings}

@@ -1,16 +1,10 @@
-"""How does a fitted scikit-learn estimator become an ONNX file?
+"""How does a fitted scikit-learn estimator become an ONNX file?"""
 
-`.joblib` and `.pkl` are pickles, which run what their author wrote into them: convert only your own.
-"""
-
-import importlib
-import pickle
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import joblib
 import onnx
 import sklearn
 from shoal_wire.manifest import Tensor
@@ -19,6 +13,7 @@ from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64T
 
 from shoal_converters.errors import BadModel, BadRecipe, PathFailed
 from shoal_converters.paths.messages import Made, Reply, Request
+from shoal_converters.paths.sklearn_models import load_estimator
 
 FILE = "model.onnx"
 OPSET = 18
@@ -35,9 +30,7 @@ def convert(request: Request) -> Reply:
         BadRecipe: no such code, or names or types that don't fit.
         PathFailed: skl2onnx doesn't know the estimator.
     """
-    estimator = _call(request.source) if request.format == "sklearn-code" else _load(request.source)
-    if not hasattr(estimator, "fit"):
-        raise BadModel(f"{request.source}: holds {type(estimator).__name__}, expected a scikit-learn estimator")
+    estimator = load_estimator(request)
     inputs = request.inputs or (Tensor(name="input", dtype="float32", shape=(FREE, _count_features(estimator))),)
     try:
         model = convert_sklearn(
@@ -58,21 +51,6 @@ def convert(request: Request) -> Reply:
     how = f"skl2onnx {version('skl2onnx')}, scikit-learn {sklearn.__version__}, opset {OPSET}"
     made = Made(name="onnx-fp32", format="onnx", precision="fp32", files=(FILE,), how=how)
     return Reply(made=(made,), inputs=inputs, outputs=tuple(_read(one) for one in model.graph.output))
-
-
-def _load(path: str) -> Any:
-    try:
-        return joblib.load(path)
-    except (OSError, pickle.UnpicklingError, EOFError, ImportError, AttributeError, ValueError, KeyError) as error:
-        raise BadModel(f"{path}: can't be unpickled: {type(error).__name__}: {error}") from error
-
-
-def _call(source: str) -> Any:
-    module_name, _, function_name = source.partition(":")
-    try:
-        return getattr(importlib.import_module(module_name), function_name)()
-    except Exception as error:
-        raise BadRecipe(f"{source}: {type(error).__name__}: {error}") from error
 
 
 def _count_features(estimator: Any) -> int:

@@ -8,6 +8,7 @@ import tensorflow
 from shoal_converters.paths.coreml_export import describe_inputs, describe_outputs, export_coreml
 from shoal_converters.paths.examples import fix_shapes
 from shoal_converters.paths.messages import Reply, Request
+from shoal_converters.paths.signature import narrow
 from shoal_converters.paths.tensorflow_models import open_model, rename
 
 
@@ -23,13 +24,14 @@ def convert(request: Request) -> Reply:
         outputs = rename(model.outputs, request.outputs, what="source.outputs")
         names = sorted(one.name for one in model.outputs)
         graph_names = {name: tensor.op.name for name, tensor in zip(names, model.function.outputs, strict=True)}
+        fixed = fix_shapes(request, narrow(inputs, request.inputs, bindings=()))
         made = export_coreml(
             [model.function],
             source="tensorflow",
             folder=request.folder,
             inputs=inputs,
             outputs=outputs,
-            inputs_of_file=describe_inputs(fix_shapes(request, inputs), [one.name for one in model.inputs]),
+            inputs_of_file=describe_inputs(fixed, [one.name for one in model.inputs]),
             outputs_of_file=describe_outputs(outputs, [graph_names[one.name] for one in model.outputs]),
             how=f"TensorFlow {tensorflow.__version__}",
         )

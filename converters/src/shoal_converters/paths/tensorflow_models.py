@@ -4,15 +4,19 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tensorflow
+from google.protobuf.message import DecodeError
 from shoal_wire.manifest import Tensor
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from shoal_converters.errors import BadModel, BadRecipe
 from shoal_converters.paths.messages import Request
 
 SIGNATURE = "serving_default"
+PROGRAM = "saved_model.pb"
 FREE = -1
 
 
@@ -41,6 +45,12 @@ def open_model(request: Request) -> Iterator[ServedModel]:
         if request.format == "keras":
             folder = scratch
             _export_keras(request.source, folder=folder)
+        elif (content := _leave_slots(Path(folder, PROGRAM))) is not None:
+            for path in Path(folder).absolute().iterdir():
+                if path.name != PROGRAM:
+                    Path(scratch, path.name).symlink_to(path)
+            folder = scratch
+            Path(folder, PROGRAM).write_bytes(content)
         yield _load(folder, request)
 
 
@@ -56,6 +66,23 @@ def rename(found: Sequence[Tensor], wanted: Sequence[Tensor], *, what: str) -> t
         names = ", ".join(one.name for one in found)
         raise BadRecipe(f"{what} has {', '.join(one.name for one in wanted)}; the model's names are {names}: use those")
     return (Tensor(name=wanted[0].name, dtype=found[0].dtype, shape=found[0].shape),)
+
+
+def _leave_slots(path: Path) -> bytes | None:
+    """A SavedModel's program without the variables that an optimizer has for each weight; None where it has none.
+
+    Keras 2 saved them with models that were compiled. TensorFlow with Keras 3 knows no such optimizers and fails, and
+    nothing that is converted needs them.
+    """
+    try:
+        program = SavedModel.FromString(path.read_bytes())
+    except (OSError, DecodeError):
+        return None  # whoever loads it says what is wrong
+    nodes = [node for graph in program.meta_graphs for node in graph.object_graph_def.nodes if node.slot_variables]
+    for node in nodes:
+        del node.slot_variables[:]
+    content: bytes = program.SerializeToString(deterministic=True)
+    return content if nodes else None
 
 
 def _export_keras(path: str, *, folder: str) -> None:

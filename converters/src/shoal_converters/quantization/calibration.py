@@ -4,7 +4,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from shoal_converters.datasets.items import Item
 from shoal_converters.errors import BadData
 
 Array = NDArray[Any]
+T = TypeVar("T")
 Run = Callable[[Tensors], Tensors]
 """One call of the original model. Raises what its engine raises."""
 
@@ -97,6 +98,30 @@ class _Spread:
         return bool(self._ends) and len(self.constant) == len(self._ends)
 
 
+def choose_calls(item: Item, *, pipeline: Pipeline, most: int, run: Run | None) -> list[Tensors]:
+    """At most so many calls of an item, evenly over it. `run` is needed where a call depends on the one before.
+
+    Raises:
+        OperationError: pre-processing refuses the item.
+        BadData: `run` is needed and missing.
+    """
+    prepared = pipeline.prepare(item.raw)
+    if prepared.follow is None:
+        return spread(prepared.calls, most)
+    if run is None:
+        raise BadData(
+            f"calibration set: {item.name}: calls of this model depend on outputs of those before, and its "
+            "original can't be run here; so it can't be calibrated: leave its INT8 variants out"
+        )
+    return spread(list(_follow(prepared, run)), most)
+
+
+def spread(values: Sequence[T], most: int) -> list[T]:
+    """At most so many, at even distances; the first is always among them."""
+    count = min(len(values), most)
+    return [values[place * len(values) // count] for place in range(count)]
+
+
 def _spread_over(
     items: Sequence[Item], *, pipeline: Pipeline, run: Run | None, most: int
 ) -> Iterator[tuple[int, Tensors]]:
@@ -105,24 +130,12 @@ def _spread_over(
     for number, item in enumerate(items):
         share = -(-left // (len(items) - number))
         if share:
-            chosen = _choose(_list_calls(item, pipeline=pipeline, run=run), share)
+            try:
+                chosen = choose_calls(item, pipeline=pipeline, most=share, run=run)
+            except OperationError as error:
+                raise BadData(f"calibration set: {item.name}: {error}") from None
             left -= len(chosen)
             yield from ((number, call) for call in chosen)
-
-
-def _list_calls(item: Item, *, pipeline: Pipeline, run: Run | None) -> Sequence[Tensors]:
-    try:
-        prepared = pipeline.prepare(item.raw)
-        if prepared.follow is None:
-            return prepared.calls
-        if run is None:
-            raise BadData(
-                f"calibration set: {item.name}: calls of this model depend on outputs of those before, and its "
-                "original can't be run here; so it can't be calibrated: leave its INT8 variants out"
-            )
-        return list(_follow(prepared, run))
-    except OperationError as error:
-        raise BadData(f"calibration set: {item.name}: {error}") from None
 
 
 def _follow(prepared: Prepared[Any], run: Run) -> Iterator[Tensors]:
@@ -133,12 +146,6 @@ def _follow(prepared: Prepared[Any], run: Run) -> Iterator[Tensors]:
             return
         yield call
         call = prepared.follow(number, run(call))
-
-
-def _choose(calls: Sequence[Tensors], most: int) -> list[Tensors]:
-    """At most so many, at even distances; the first is always among them."""
-    count = min(len(calls), most)
-    return [calls[place * len(calls) // count] for place in range(count)]
 
 
 def _check(call: Tensors, *, inputs: Sequence[Tensor], what: str) -> None:

@@ -24,6 +24,7 @@ from shoal_converters.report.sections import (
     show_confusions,
     show_golden,
     show_provenance,
+    show_source,
     show_speeds,
     show_worst,
 )
@@ -112,6 +113,9 @@ def _sections(report: Report) -> list[Markup]:
             "Worst examples",
             show_worst(report),
             words="Items on which a variant is worse than the original.",
+        ),
+        _section(
+            "Compared with the source in its own framework", [show_source(report.source)] if report.source else []
         ),
         _section("Golden cases", [show_golden(report)] if report.golden else []),
         _section("Variants that could not be made", _missing(report)),

@@ -141,6 +141,27 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True):
     maximum_difference: float | None
 
 
+class SourceDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a conversion in full precision lies from the source in its own framework."""
+
+    variant: str
+    output: str
+    """That which differs most."""
+    difference: float = math.inf
+    """Root mean square of a call's differences, of the largest such, relative to that of the source's outputs; infinite
+    where shapes differ or values aren't finite."""
+
+
+class SourceComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Of conversions with a source that no engine runs."""
+
+    framework: str
+    items: int
+    calls: int
+    allowed: float
+    differences: tuple[SourceDifference, ...]
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything."""
 
@@ -152,6 +173,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     max_drop: float
     original: VariantResult
     variants: tuple[VariantResult, ...]
+    source: SourceComparison | None = None
+    """None where the source is judged itself, or couldn't be run, which a note says."""
     missing: dict[str, str] = {}
     """Variants that could not be made, with the sentence why."""
     predictions: tuple[Prediction, ...] = ()

@@ -1,11 +1,12 @@
 """How do answers, boards and provenance appear in the report? A section each."""
 
 import json
+import math
 from collections.abc import Sequence
 
 from shoal_converters.report.figures import NOTHING, write_figure, write_size, write_value
 from shoal_converters.report.markup import Markup, element, join
-from shoal_converters.report.results import Confusion, Example, Prediction, Report, VariantResult
+from shoal_converters.report.results import Confusion, Example, Prediction, Report, SourceComparison, VariantResult
 from shoal_converters.report.tables import badge, lines, table
 
 MOST_CONFUSIONS = 10
@@ -53,6 +54,25 @@ def show_speeds(report: Report) -> Markup:
     if failed:
         parts += [element("p", "Not timed:", class_="soft"), element("ul", *failed, class_="plain")]
     return element("details", *parts)
+
+
+def show_source(comparison: SourceComparison) -> Markup:
+    """How far each conversion in full precision lies from the source, and which lay too far."""
+    rows = [
+        (
+            one.variant,
+            one.output,
+            f"{one.difference:.1e}" if math.isfinite(one.difference) else "not comparable",
+            badge("refused", kind="bad") if one.difference > comparison.allowed else badge("same", kind="good"),
+        )
+        for one in comparison.differences
+    ]
+    caption = (
+        f"{comparison.calls} calls of {comparison.items} items, answered by the source in {comparison.framework}. "
+        "Largest difference: root mean square over a call, relative to the size of the output, of which "
+        f"{comparison.allowed:g} is allowed for rounding in float32"
+    )
+    return table(caption, ("Variant", "Output", "Largest difference", "Verdict"), rows, numbers=(2,))
 
 
 def show_boards(report: Report) -> list[Markup]:

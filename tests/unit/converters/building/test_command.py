@@ -88,7 +88,7 @@ def test_a_recipe_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFix
         (["build", "{folder}/gone.toml", "--out", "{folder}/out"], 1, "gone.toml: No such file"),
         (["build", "{folder}/gone.toml"], 2, "--out"),
         (["build", "r.toml", "--out", "o", "--python", "torch=/gone/python"], 2, "/gone/python: not a program"),
-        (["build", "r.toml", "--out", "o", "--python", "cobol=/bin/sh"], 2, "an extra out of"),
+        (["build", "r.toml", "--out", "o", "--python", "cobol=/bin/sh"], 2, "an extra out of coreml, "),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

@@ -25,6 +25,12 @@ def test_a_form_is_described_by_what_it_loses_against_the_original() -> None:
     assert contender.judged is not None
 
 
+def test_answers_that_only_moved_a_little_are_no_worst_examples() -> None:
+    """Rated by the share of the expected label."""
+    engine = FakeEngine({"original": say(*RIGHT), "onnx-fp16": say(*RIGHT, score=0.899)})
+    assert make_judge(engine).consider(form("onnx-fp16")).result.worst == ()
+
+
 def test_what_is_better_than_the_original_has_a_negative_drop() -> None:
     engine = FakeEngine({"original": say("cat", "dog", "cat", "cat"), "onnx-fp16": say(*RIGHT)})
     assert make_judge(engine).consider(form("onnx-fp16")).result.drop == -0.25

@@ -71,7 +71,7 @@ def make_build(job: Job) -> tuple[Model, dict[str, bytes], Report]:
     contenders, judge = contend("onnx-fp32", "onnx-int8")
     case = GoldenCase("a", "a.txt", {"label": "cat"}, Operation("classes.first", {"minimum_score": 0.5}), "a test")
     model = replace(describe_model(job, SIGNATURE, contenders), golden=(case,))
-    report = make_report(job, judge, contenders, missing={}, notes=())
+    report = make_report(job, judge, contenders, compared=None, missing={}, notes=())
     report = replace(report, variants=tuple(replace(one, is_released=True) for one in report.variants))
     contents = {name: content for one in contenders for name, content in one.form.files.items()}
     return model, contents | {"a.txt": b"raw"}, report

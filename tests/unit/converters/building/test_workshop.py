@@ -61,6 +61,7 @@ def open_workshop(
         source,
         asked or Source(path=source.path),
         folder=folder / "made",
+        samples=folder / "samples.npz",
         interpreters={},
         tell=lambda _: None,
         processes=processes,
@@ -96,6 +97,25 @@ def test_what_is_searched_for_has_its_source_made_but_not_itself(tmp_path: FileP
     assert list(workshop.forms) == ["onnx-fp32"]
     tool = workshop.tool("onnx-int8", calibration=None)
     assert (tool.path.module, tool.source_format, tool.source.name) == ("onnx_int8", "onnx", "onnx-fp32.model")
+
+
+def test_every_path_gets_the_samples(tmp_path: FilePath) -> None:
+    processes = FakeProcesses()
+    open_workshop(tmp_path, processes).make(["openvino-fp16"])
+    assert {one.calibration for one in processes.requests.values()} == {f"{tmp_path / 'samples.npz'}"}
+
+
+def test_a_form_that_is_discarded_goes_with_all_that_was_made_of_it(tmp_path: FilePath) -> None:
+    processes = FakeProcesses()
+    workshop = open_workshop(tmp_path, processes, model_format="savedmodel")
+    wanted = ["onnx-fp32", "tflite-fp32", "tflite-fp16"]
+    assert workshop.make(wanted) == {}
+    workshop.discard("tflite-fp32", "it computes something else")
+    assert list(workshop.forms) == ["onnx-fp32"]
+    assert workshop.make(wanted) == {}
+    assert "onnx_tflite" in processes.requests
+    workshop.discard("tflite-fp32", "so does this")
+    assert workshop.make(wanted) == dict.fromkeys(["tflite-fp32", "tflite-fp16"], "it computes something else")
 
 
 def test_a_path_that_fails_costs_what_only_it_gives(tmp_path: FilePath) -> None:

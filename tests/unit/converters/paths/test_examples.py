@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shoal_converters.errors import BadData, BadRecipe
+from shoal_converters.errors import BadRecipe
 from shoal_converters.paths.examples import fix_shapes, make_examples
 from shoal_converters.paths.messages import Request
 from shoal_wire.manifest import Tensor
@@ -38,17 +38,18 @@ def test_other_free_axis_gets_the_length_that_all_calls_have(tmp_path: Path) -> 
 def test_says_which_lengths_calls_have_if_they_differ(tmp_path: Path) -> None:
     asked = request(tmp_path, {"ids": (1, 32)}, {"ids": (1, 48)})
 
-    with pytest.raises(BadRecipe, match=r"input ids: axis 1 is free.*calibration calls have \[32, 48\]"):
+    with pytest.raises(BadRecipe, match=r"input ids: axis 1 is free.*pre-processing gives \[32, 48\]"):
         fix_shapes(asked, [IDS])
+    assert [one.shape for one in make_examples(asked, [IDS])] == [(1, 48)]
 
 
 def test_wants_a_length_if_there_are_no_calls(tmp_path: Path) -> None:
-    with pytest.raises(BadRecipe, match="there is no calibration set to tell"):
+    with pytest.raises(BadRecipe, match="there are no items to tell"):
         fix_shapes(request(tmp_path), [IDS])
 
 
 def test_refuses_calls_that_lack_an_input(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match=r"expected sound\[-1, 16\] in each call, found ids\[1, 32\]"):
+    with pytest.raises(BadRecipe, match=r"takes sound\[-1, 16\], but pre-processing gives ids\[1, 32\]"):
         fix_shapes(request(tmp_path, {"ids": (1, 32)}), [SOUND])
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shoal_converters.errors import BadModel
-from shoal_converters.paths.signature import Quantized, bind, complete, to_file
+from shoal_converters.paths.signature import Quantized, bind, complete, narrow, to_file
 from shoal_wire.manifest import Tensor
 
 PICTURE = Tensor("picture", "float32", (1, 3, 8, 6))
@@ -96,3 +96,10 @@ def test_outputs_of_which_only_the_name_is_known_get_shape_and_type_of_the_file(
     assert complete([], found, what="m") == tuple(found)
     with pytest.raises(BadModel, match=r"expected scores .*, found a:0"):
         complete(named[:1], found, what="m")
+
+
+def test_lengths_that_the_signature_states_hold_for_axes_that_the_file_leaves_free() -> None:
+    mine, its = Tensor("picture", "float32", (-1, 3, 8, 6)), Tensor("x", "float32", (-1, -1, -1, 3))
+    bindings = bind([mine], [its], what="m")
+    assert narrow([its], [mine], bindings=bindings) == (Tensor("x", "float32", (-1, 8, 6, 3)),)
+    assert narrow([its], [], bindings=()) == (its,)

@@ -2,7 +2,7 @@
 
 Its shapes are fixed first, and what depends on nothing else is computed by ONNX Runtime. What is left are operators
 with constants for all that decides shapes, each of which has a counterpart in PyTorch. That covers convolutional and
-dense networks and transformers; recurrent layers, loops and branches are refused by name.
+dense networks, transformers and recurrent layers of a fixed number of steps; loops and branches are refused by name.
 """
 
 import tempfile
@@ -22,9 +22,10 @@ from shoal_converters.paths.onnx_file import shorten
 from shoal_converters.paths.onnx_in_torch.elementwise import ELEMENTWISE, Operator
 from shoal_converters.paths.onnx_in_torch.layers import LAYERS
 from shoal_converters.paths.onnx_in_torch.node import Node
+from shoal_converters.paths.onnx_in_torch.recurrent import RECURRENT
 from shoal_converters.paths.onnx_in_torch.shapes import SHAPES
 
-OPERATORS: Mapping[str, Operator] = {**ELEMENTWISE, **SHAPES, **LAYERS}
+OPERATORS: Mapping[str, Operator] = {**ELEMENTWISE, **SHAPES, **LAYERS, **RECURRENT}
 OWN_DOMAINS = ("", "ai.onnx")
 ERRORS_ONLY = 3
 

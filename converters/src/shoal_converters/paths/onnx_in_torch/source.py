@@ -11,7 +11,7 @@ from shoal_converters.paths.examples import Array, fix_shapes, make_examples
 from shoal_converters.paths.messages import Request
 from shoal_converters.paths.onnx_file import read_model, read_signature
 from shoal_converters.paths.onnx_in_torch.module import OnnxModule, load_onnx
-from shoal_converters.paths.signature import bind
+from shoal_converters.paths.signature import bind, narrow
 
 HOW = f"from ONNX, its operators one by one in PyTorch, onnx {onnx.__version__}"
 
@@ -41,7 +41,7 @@ def open_onnx(request: Request) -> TracedOnnx:
     found_inputs, found_outputs = read_signature(read_model(path))
     bindings = bind(request.inputs, found_inputs, what=f"{path.name}: inputs")
     of_outputs = bind(request.outputs, found_outputs, what=f"{path.name}: outputs")
-    fixed = fix_shapes(request, found_inputs, bindings=bindings)
+    fixed = fix_shapes(request, narrow(found_inputs, request.inputs, bindings=bindings), bindings=bindings)
     return TracedOnnx(
         module=load_onnx(path, fixed),
         examples=make_examples(request, fixed, bindings=bindings),
