@@ -16,8 +16,12 @@ from shoal_wire.messages import (
     EnrolmentRequest,
     EnrolmentResponse,
     Presence,
+    RenewalChallenge,
+    RenewalRequest,
+    RenewalResponse,
     Reported,
 )
+from shoal_wire.metadata import Floors
 
 VECTORS = Path(__file__).parent
 
@@ -28,16 +32,20 @@ KINDS: dict[str, type[Document]] = {
     "desired": Desired,
     "enrolment_request": EnrolmentRequest,
     "enrolment_response": EnrolmentResponse,
+    "floors": Floors,
     "manifest": Manifest,
     "presence": Presence,
     "release_draft": ReleaseDraft,
+    "renewal_challenge": RenewalChallenge,
+    "renewal_request": RenewalRequest,
+    "renewal_response": RenewalResponse,
     "reported": Reported,
 }
 
 STRICT = frozenset({"release_draft"})
 """Kinds that refuse unknown fields: people write them."""
 
-OWNED = frozenset({"answer", "expected", "parameters", "reference_output"})
+OWNED = frozenset({"answer", "expected", "floors", "parameters", "reference_output"})
 """Fields whose JSON object wire passes on as it is."""
 
 Way = tuple[str | int, ...]

@@ -143,7 +143,8 @@ KEM_X25519 = 0x0020
 KDF_HKDF_SHA256 = 0x0001
 AES_128_GCM = 0x0001
 AES_256_GCM = 0x0002
-AEAD_KEY_BYTES = {AES_128_GCM: 16, AES_256_GCM: 32}
+CHACHA20_POLY1305 = 0x0003
+AEAD_KEY_BYTES = {AES_128_GCM: 16, AES_256_GCM: 32, CHACHA20_POLY1305: 32}
 
 
 def hpke_seal(
@@ -174,9 +175,9 @@ def extract_and_expand(shared: bytes, *, enc: bytes, recipient: bytes) -> bytes:
     return labelled_expand(extracted, b"shared_secret", enc + recipient, size=32, suite=suite)
 
 
-def hpke_schedule(shared_secret: bytes, *, info: bytes, aead: int) -> tuple[bytes, bytes]:
+def hpke_schedule(shared_secret: bytes, *, info: bytes, aead: int, kem: int = KEM_X25519) -> tuple[bytes, bytes]:
     """Section 5.1: key and base nonce in base mode."""
-    suite = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_X25519, KDF_HKDF_SHA256, aead))
+    suite = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (kem, KDF_HKDF_SHA256, aead))
     identity = labelled_extract(b"", b"psk_id_hash", b"", suite=suite)
     schedule = b"\0" + identity + labelled_extract(b"", b"info_hash", info, suite=suite)
     secret = labelled_extract(shared_secret, b"secret", b"", suite=suite)

@@ -19,6 +19,7 @@ NAMES = st.text("abc-019", min_size=3, max_size=8).filter(lambda text: not text.
 TEXTS_BY_PATTERN = {
     r"^[0-9a-f]{64}\Z": st.binary(min_size=32, max_size=32).map(bytes.hex),
     r"^[0-9a-f]{32}\Z": st.binary(min_size=16, max_size=16).map(bytes.hex),
+    r"^[0-9a-f]{0,40}\Z": st.binary(max_size=20).map(bytes.hex),
     r"^[A-Za-z0-9+/]*={0,2}\Z": st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode()),
 }
 
@@ -52,6 +53,8 @@ def _values(kind: inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.VarTupleType():
             most = min(kind.max_length or MOST_ITEMS, max(MOST_ITEMS, kind.min_length or 0))
             return st.lists(_values(kind.item_type), min_size=kind.min_length or 0, max_size=most).map(tuple)
+        case inspect.DictType(key_type=inspect.StrType(pattern=str())):
+            return st.dictionaries(_values(kind.key_type), _values(kind.value_type), max_size=MOST_ITEMS)
         case inspect.DictType():
             return st.dictionaries(st.text(max_size=8), JSON_VALUES, max_size=3)
         case inspect.RawType():

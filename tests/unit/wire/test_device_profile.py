@@ -34,7 +34,12 @@ def test_leaves_out_what_is_unknown() -> None:
     assert profile.architecture is Architecture.AARCH64
     assert profile.engines == (Engine.LITERT, Engine.ONNXRUNTIME)
     assert (profile.cores, profile.thermal_limits) == (None, None)
+    assert profile.grants == "x25519"
     assert (profile.memory_bytes, profile.power_sources, profile.measured_speeds) == ((), (), ())
+
+
+def test_says_how_content_keys_should_be_sealed() -> None:
+    assert parse_profile(f'grants = "mlkem768-x25519"\n{SMALLEST}').grants == "mlkem768-x25519"
 
 
 @pytest.mark.parametrize(

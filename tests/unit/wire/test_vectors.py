@@ -13,7 +13,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from shoal_wire import envelope, sealed_file, topics
 from shoal_wire.encoding import canonical, decode, encode
-from shoal_wire.grant import Grant, GrantContext, hpke_public_text, make_grant, open_grant, parse_hpke_public
+from shoal_wire.grant import (
+    Grant,
+    GrantContext,
+    RecipientKeys,
+    hpke_public_text,
+    make_grant,
+    open_grant,
+    parse_hpke_public,
+)
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.manifest import parse_draft, parse_manifest
 from shoal_wire.token import EnrolmentToken, parse_token, write_token
@@ -111,7 +119,7 @@ def test_grant(case: dict[str, Any]) -> None:
     grant = msgspec.convert(case["grant"], Grant)
     content_key = bytes.fromhex(case["content_key_hex"])
 
-    assert open_grant(grant, private, context=context) == content_key
+    assert open_grant(grant, RecipientKeys(private), context=context) == content_key
     assert hpke_public_text(private.public_key()) == case["recipient_public_key"]
 
     made = make_grant(

@@ -74,6 +74,9 @@ class DeviceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The first that is installed and passes its probe serves, until the agent has measured."""
     ciphers: Annotated[tuple[Literal["aes-256-gcm", "chacha20-poly1305"], ...], Meta(min_length=1)]
     """Suites for sealed files, the fastest first."""
+    grants: Literal["x25519", "mlkem768-x25519"] = "x25519"
+    """How content keys should be sealed to such a board. The hybrid one outlasts quantum computers, and makes desired
+    documents seven times as long."""
     processor: Label | None = None
     cores: Annotated[int, Meta(ge=1)] | None = None
     memory_bytes: tuple[Bytes, ...] = ()

@@ -26,6 +26,8 @@ REPORTED = "application/vnd.shoal.reported.v1+json"
 BATCH = "application/vnd.shoal.batch.v1+json"
 ACK = "application/vnd.shoal.ack.v1+json"
 ENROLMENT = "application/vnd.shoal.enrolment.v1+json"
+RENEWAL = "application/vnd.shoal.renewal.v1+json"
+AUDIT_CHECKPOINT = "application/vnd.shoal.audit-checkpoint.v1+json"
 
 
 class _Signature(msgspec.Struct, frozen=True):

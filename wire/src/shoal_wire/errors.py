@@ -4,7 +4,7 @@ WireError
 ├── Malformed      not what was agreed: refuse this one, the next may be good
 ├── Unsupported    agreed by newer software than this: refuse until this side is updated
 ├── Untrusted      not signed, or not meant for this reader: refuse, and count it
-└── Damaged        a sealed file whose bytes aren't those that were sealed: fetch again
+└── Damaged        a sealed file or an audit log whose bytes aren't those that were written: fetch again
 """
 
 
@@ -25,4 +25,4 @@ class Untrusted(WireError):
 
 
 class Damaged(WireError):
-    """A sealed file that was cut short, reordered, mixed or changed."""
+    """A sealed file or an audit log that was cut short, reordered, mixed or changed."""

@@ -26,6 +26,7 @@ from shoal_wire.encoding import (
 )
 from shoal_wire.grant import Grant
 from shoal_wire.histogram import Histogram
+from shoal_wire.secret import SealedSecret
 from shoal_wire.tuning import (
     MAX_CHOICES,
     MAX_MEASURED,
@@ -87,6 +88,8 @@ class Desired(Document, frozen=True, kw_only=True):
     generation: Counter
     issued_at: Seconds
     assignments: Annotated[tuple[Assignment, ...], Meta(max_length=16)]
+    secrets: Annotated[tuple[SealedSecret, ...], Meta(max_length=32)] = ()
+    """Of the device's configuration, sealed to it: what isn't here any more is forgotten."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -129,6 +132,24 @@ class UpdateReport(msgspec.Struct, frozen=True, kw_only=True):
     fetched_bytes: Counter = 0
 
 
+class TrustReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the signed metadata looked to the device when it last asked for it."""
+
+    at: Seconds
+    """The time that expiry was judged by: the board's clock, or the newest signed time where that is later."""
+    is_clock_behind: bool = False
+    """It was the newest signed time."""
+    root: Counter = 0
+    """Version of the root metadata."""
+    targets: Counter = 0
+    expires_at: Seconds = 0.0
+    """When the first of the metadata ends, after which the device installs nothing new."""
+    trouble: Text = ""
+    """Why it installs nothing new now; empty where it does."""
+    revoked: Annotated[tuple[ModelName, ...], Meta(max_length=16)] = ()
+    """Slots whose current release was revoked since it was installed: the device keeps it."""
+
+
 class Reported(Document, frozen=True, kw_only=True):
     """What a device runs, whole. The counter only grows; this document alone moves rollouts."""
 
@@ -144,6 +165,8 @@ class Reported(Document, frozen=True, kw_only=True):
     update: UpdateReport | None = None
     kind: BoardKind | None = None
     """None from an agent that doesn't tell."""
+    trust: TrustReport | None = None
+    """None from an agent that doesn't tell, or has not asked yet."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="kind"):
@@ -258,8 +281,12 @@ class EnrolmentRequest(Document, frozen=True, kw_only=True):
     """P-256; signs reports and batches."""
     hpke_key: Bytes64
     """X25519; content keys are sealed to it."""
+    hybrid_key: Bytes64 | None = None
+    """ML-KEM-768 with X25519 (`hybrid_key.py`): from a board whose profile wants content keys sealed to that."""
     csr: Text
     """PEM; for the P-256 key of TLS."""
+    renews: bool = False
+    """The agent renews its certificate by itself. One that doesn't say so gets a certificate that lasts for years."""
 
 
 class EnrolmentResponse(Document, frozen=True, kw_only=True):
@@ -273,6 +300,43 @@ class EnrolmentResponse(Document, frozen=True, kw_only=True):
     broker_host: Label
     broker_port: Annotated[int, Meta(ge=1, le=65535)]
     devices_url: Label
+
+
+Nonce = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_=-]{1,200}\Z")]
+"""Text that the fleet gives out and recognises."""
+
+
+class RenewalChallenge(Document, frozen=True, kw_only=True):
+    """What a device must sign within the next minutes to get a certificate. Good for one request."""
+
+    nonce: Nonce
+
+
+class RenewalRequest(Document, frozen=True, kw_only=True):
+    """A device asks for another certificate, signed by its identity key: it needs no certificate that still counts."""
+
+    device: DeviceId
+    nonce: Nonce
+    """Of the challenge. It stands for the time, which a board may have wrong."""
+    agent_version: Label
+    csr: Text
+    """PEM; for a P-256 key that was made for this certificate."""
+    present_serial: Annotated[str, Meta(pattern=r"^[0-9a-f]{0,40}\Z")] = ""
+    """Of the certificate that the device has on its disk, in hex: others that last longer may be revoked."""
+
+
+class RenewalResponse(Document, frozen=True, kw_only=True):
+    """A new certificate, and whom the device should trust from now on."""
+
+    device: DeviceId
+    certificate: Text
+    authorities: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=8)]
+    """PEM of every authority of the fleet that still counts."""
+    links: Annotated[tuple[Text, ...], Meta(max_length=8)] = ()
+    """PEM of an authority's key signed by the one before it (RFC 4210, 4.4: new with old), by which a device takes a
+    newer authority for one of its fleet."""
+    operators_url: Label
+    """Where a device asks when its certificate has expired."""
 
 
 def parse_row(raw: bytes) -> Row:

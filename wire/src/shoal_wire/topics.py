@@ -34,6 +34,10 @@ class Down(enum.Enum):
     """Signed: how far the fleet has committed the device's outbox."""
 
 
+RETAINED: tuple[Up | Down, ...] = (Up.PRESENCE, Up.REPORTED, Down.DESIRED)
+"""What the broker keeps for those who connect later."""
+
+
 class Topic(NamedTuple):
     """A topic that was parsed."""
 
