@@ -50,6 +50,11 @@ def memory_limits(path: tuple[Path, ...]) -> tuple[MemoryLimit, ...]:
     return tuple(_memory_limits(path))
 
 
+def is_swap_forbidden(path: tuple[Path, ...]) -> bool:
+    """Whether one of the groups lets nothing of its processes be swapped."""
+    return any(_read(group / "memory.swap.max").strip() == "0" for group in path)
+
+
 def _memory_limits(path: tuple[Path, ...]) -> Iterator[MemoryLimit]:
     for group in path:
         limit, used = _read(group / "memory.max").strip(), _read(group / "memory.current").strip()

@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 from shoal_wire.errors import WireError
+from shoal_wire.grant import MLKEM768_X25519, X25519
 
 from shoal_agent.configuration import Configuration, load_configuration
 from shoal_agent.errors import AgentError, FleetUnreachable, NotEnrolled, WrongConfiguration
@@ -100,6 +102,18 @@ def _add_enrol_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", default=f"generic-{platform.machine()}", help="kind of board (default: %(default)s)"
     )
+    parser.add_argument(
+        "--identity-key",
+        metavar="URI",
+        help="keep the identity key in a TPM or token: pkcs11:token=NAME?module-path=LIBRARY&pin-source=file:FILE "
+        "(default: identity_key in agent.toml, else a file of the state folder)",
+    )
+    parser.add_argument(
+        "--grants",
+        choices=[X25519, MLKEM768_X25519],
+        default=X25519,
+        help="how content keys are sealed to this board, as `grants` in its device profile says (default: %(default)s)",
+    )
 
 
 def _enrol(options: argparse.Namespace) -> int:
@@ -110,10 +124,34 @@ def _enrol(options: argparse.Namespace) -> int:
         DiskFiles(),
         options.state,
         token=token,
-        label=Label(options.name, options.profile),
+        label=Label(
+            options.name,
+            options.profile,
+            has_hybrid=options.grants == MLKEM768_X25519,
+            identity_key=_identity_key(options),
+        ),
         agent_version=version("shoal-agent"),
     )
     print(f"enrolled as {device.device} ({device.name}); start it with: shoal-agent run --state {options.state}")
+    return OK
+
+
+def _identity_key(options: argparse.Namespace) -> str:
+    if options.identity_key is not None:
+        return str(options.identity_key)
+    path = options.state / CONFIGURATION
+    return load_configuration(path, environment={}, is_required=False).identity_key
+
+
+def _add_no_options(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _renew(options: argparse.Namespace) -> int:
+    from shoal_agent.renewal import renew  # an HTTP client, which the daemon goes without
+
+    lifetime = renew(DiskFiles(), options.state, agent_version=version("shoal-agent"), now=time.time())
+    print(f"the certificate is good until {lifetime.not_after:%Y-%m-%d %H:%M:%S} UTC")
     return OK
 
 
@@ -155,18 +193,31 @@ def _status(options: argparse.Namespace) -> int:
     return OK
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from shoal_agent.doctor import Health, examine, read_board, write_report
+
+    results = examine(read_board(options.state))
+    print(msgspec.json.encode(results).decode() if options.json else write_report(results))
+    return FAILED if any(result.health is Health.BAD for result in results) else OK
+
+
 def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     _add_run_options(parser)
     add_tune_options(parser)
 
 
 def _tune(options: argparse.Namespace) -> int:
+    from shoal_worker.process import disable_core_dumps
+
+    from shoal_agent.swap import keep_out_of_swap
     from shoal_agent.tuning.plot import draw_verdict
     from shoal_agent.tuning.program import check_owner, tune  # NumPy, which the daemon goes without
     from shoal_agent.tuning.report import write_verdict
 
     wanted = parse_tune_options(options)
     check_owner(wanted, user=os.geteuid())  # before the configuration, which lies in the same folder
+    disable_core_dumps()  # content keys and weights pass through this process
+    keep_out_of_swap()
     outcome = tune(
         wanted,
         configuration=_configuration(options),
@@ -191,6 +242,12 @@ _COMMANDS = {
     "enrol": Command(
         "make this board a device of a fleet", "shoal-agent enrol shoal1.eyJ1… --name yard", _add_enrol_options, _enrol
     ),
+    "renew": Command(
+        "get the next certificate now; the daemon does so by itself in time, and takes it at its next connection",
+        "shoal-agent renew",
+        _add_no_options,
+        _renew,
+    ),
     "run": Command("serve, update and report until stopped", "shoal-agent run", _add_run_options, _run),
     "tune": Command(
         "find the best engine and setting for a model on this board",
@@ -199,4 +256,10 @@ _COMMANDS = {
         _tune,
     ),
     "status": Command("say what this board holds", "shoal-agent status --json", _add_status_options, _status),
+    "doctor": Command(
+        "look for what weakens this board's protection; fails where something is wrong",
+        "shoal-agent doctor --json",
+        _add_status_options,
+        _doctor,
+    ),
 }

@@ -49,7 +49,8 @@ class FolderSource(msgspec.Struct, frozen=True, kw_only=True):
     name: Identifier
     """Names the source in answers; part of what makes an answer's id."""
     path: Annotated[str, Meta(min_length=1)]
-    """The folder; a relative one lies beside the configuration file."""
+    """The folder; a relative one lies beside the configuration file. `${secret:NAME}` in it stands for a secret that
+    was set with `shoal secret set`."""
     release: ModelName
     """The release that answers."""
 
@@ -105,6 +106,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """By model; one that isn't named has the defaults."""
     outbox_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 40)] = 64 << 20
     """Size of the answers, events and counts that may wait for the fleet; beyond it the oldest counts are dropped."""
+    identity_key: str = ""
+    """URI of the identity key in a token or TPM (RFC 7512), for enrolment; empty: a file of the state folder."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

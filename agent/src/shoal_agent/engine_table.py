@@ -20,6 +20,9 @@ ENGINES: Mapping[str, tuple[str, ...]] = {
 PLAN_ENGINES: Mapping[str, str] = {"onnx": "tensorrt"}
 """Engine that builds a plan for this board of a format, which takes minutes: the others serve until it is there."""
 
+PATH_ENDINGS: Mapping[tuple[str, str], str] = {("openvino", "tflite"): ".tflite"}
+"""Engine and format that it reads by a path only, and how that must end."""
+
 LIBRARIES: Mapping[str, str] = {
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",

@@ -8,10 +8,7 @@ written, device.json last. The fleet gives the same keys with the same token the
 import base64
 import contextlib
 import hashlib
-import http.client
-import json
 import ssl
-import urllib.parse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,29 +19,34 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 from shoal_wire import envelope, paths
+from shoal_wire.certificate import parse_certificate, parse_certificates
 from shoal_wire.encoding import decode, encode
 from shoal_wire.envelope import KeySigner, public_text
-from shoal_wire.errors import WireError
+from shoal_wire.errors import Malformed, WireError
 from shoal_wire.grant import hpke_public_text
+from shoal_wire.hybrid_key import hybrid_public_text
 from shoal_wire.messages import EnrolmentRequest, EnrolmentResponse
 from shoal_wire.token import EnrolmentToken, parse_token
 
-from shoal_agent.errors import EnrolmentRefused, FleetUnreachable, NotEnrolled
+from shoal_agent.errors import EnrolmentRefused, FleetRefused, NotEnrolled, WrongServer
 from shoal_agent.files import Files
-from shoal_agent.keys import DeviceKeys, make_missing_keys
+from shoal_agent.fleet_https import Question, ask
+from shoal_agent.keys import NEXT_TLS, PAIR, DeviceKeys, keep_identity_in_token, make_missing_keys
 from shoal_agent.state import AUTHORITY, CERTIFICATE, DEVICE, TUF_ROOT, Device, load_device
 
-TIMEOUT_S = 30.0
 MAX_AUTHORITY_BYTES = 64 << 10
 MAX_RESPONSE_BYTES = 1 << 20
-_TRY_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Label(NamedTuple):
-    """How the owner calls the board; the fleet may change the name later."""
+    """How the owner calls the board, and what its profile wants; the fleet may change the name later."""
 
     name: str
     profile: str
+    has_hybrid: bool = False
+    """Content keys are to be sealed to a hybrid key (`shoal_wire.hybrid_key`), which the board offers."""
+    identity_key: str = ""
+    """URI of the identity key in a token or TPM (RFC 7512); empty: a file."""
 
 
 def enrol(files: Files, state: Path, *, token: str, label: Label, agent_version: str) -> Device:
@@ -55,23 +57,20 @@ def enrol(files: Files, state: Path, *, token: str, label: Label, agent_version:
         EnrolmentRefused: by the fleet, by this board's checks of its answer, or the board is a device already.
         FleetUnreachable: try again later, with the same token.
         StateDamaged: a key or device.json can't be read.
+        WrongConfiguration, IdentityUnavailable: the identity key is to be in a token, and can't be made there.
     """
     parsed = parse_token(token)
     secret_sha256 = hashlib.sha256(parsed.secret.encode()).hexdigest()
     with contextlib.suppress(NotEnrolled):
         return _already(load_device(files, state), secret_sha256=secret_sha256, state=state)
-    keys = make_missing_keys(files, state)
+    if label.identity_key:
+        keep_identity_in_token(files, state, label.identity_key)
+    keys = make_missing_keys(files, state, with_hybrid=label.has_hybrid)
     authority = _fetch_authority(parsed)
     request = _make_request(keys, label=label, agent_version=agent_version)
-    raw = _exchange(
-        parsed.url,
-        "POST",
-        paths.ENROL,
-        body=envelope.seal(request, envelope.ENROLMENT, KeySigner(keys.identity)),
-        bearer=parsed.secret,
-        context=_pinned(authority),
-        limit_bytes=MAX_RESPONSE_BYTES,
-    )
+    body = envelope.seal(request, envelope.ENROLMENT, KeySigner(keys.identity))
+    question = Question("POST", paths.ENROL, body=body, bearer=parsed.secret)
+    raw = _ask(parsed, question, context=_pinned(authority), limit_bytes=MAX_RESPONSE_BYTES)
     response = _parse_response(raw)
     root = check_response(response, token=parsed, authority=authority, tls_key=keys.tls.public_key())
     device = Device(
@@ -82,7 +81,10 @@ def enrol(files: Files, state: Path, *, token: str, label: Label, agent_version:
         broker_port=response.broker_port,
         devices_url=response.devices_url,
         token_sha256=secret_sha256,
+        operators_url=parsed.url,
     )
+    for left_over in (PAIR, NEXT_TLS):
+        files.remove(state / left_over)
     files.write(state / AUTHORITY, authority.public_bytes(serialization.Encoding.PEM))
     files.write(state / CERTIFICATE, response.certificate.encode())
     files.write(state / TUF_ROOT, root)
@@ -100,9 +102,9 @@ def check_response(
     """
     try:
         root = base64.b64decode(response.root, validate=True)
-        certificate = x509.load_pem_x509_certificate(response.certificate.encode())
-        answered = x509.load_pem_x509_certificate(response.authority.encode())
-    except ValueError as error:
+        certificate = parse_certificate(response.certificate.encode(), what="certificate")
+        answered = parse_certificate(response.authority.encode(), what="authority")
+    except (ValueError, Malformed) as error:
         raise EnrolmentRefused(f"the fleet's answer holds no readable root or certificate: {error}") from None
     _expect("TUF root digest", expected=token.root_sha256, found=hashlib.sha256(root).hexdigest())
     _expect("authority digest", expected=token.ca_sha256, found=_digest(answered))
@@ -133,12 +135,14 @@ def _make_request(keys: DeviceKeys, *, label: Label, agent_version: str) -> byte
             agent_version=agent_version,
             identity_key=public_text(keys.identity.public_key()),
             hpke_key=hpke_public_text(keys.hpke.public_key()),
-            csr=_make_csr(keys.tls),
+            hybrid_key=None if keys.hybrid is None else hybrid_public_text(keys.hybrid.public_key()),
+            csr=make_csr(keys.tls),
+            renews=True,
         )
     )
 
 
-def _make_csr(key: ec.EllipticCurvePrivateKey) -> str:
+def make_csr(key: ec.EllipticCurvePrivateKey) -> str:
     """A certificate signing request in PEM. It asks for no name: the fleet gives one."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "unnamed")])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
@@ -151,11 +155,12 @@ def _fetch_authority(token: EnrolmentToken) -> x509.Certificate:
     anyone.minimum_version = ssl.TLSVersion.TLSv1_3
     anyone.check_hostname = False
     anyone.verify_mode = ssl.CERT_NONE
-    raw = _exchange(token.url, "GET", paths.AUTHORITY, context=anyone, limit_bytes=MAX_AUTHORITY_BYTES)
+    raw = _ask(token, Question("GET", paths.AUTHORITY), context=anyone, limit_bytes=MAX_AUTHORITY_BYTES)
     try:
-        authority = x509.load_pem_x509_certificate(raw)
-    except ValueError as error:
-        raise EnrolmentRefused(f"{token.url}{paths.AUTHORITY}: expected a certificate in PEM: {error}") from None
+        offered = parse_certificates(raw, what=f"{token.url}{paths.AUTHORITY}")
+    except Malformed as error:
+        raise EnrolmentRefused(str(error)) from None
+    authority = next((one for one in offered if _digest(one) == token.ca_sha256), offered[0])
     _expect(f"authority digest of {token.url}", expected=token.ca_sha256, found=_digest(authority))
     return authority
 
@@ -167,40 +172,15 @@ def _pinned(authority: x509.Certificate) -> ssl.SSLContext:
     return context
 
 
-def _exchange(
-    url: str,
-    method: str,
-    path: str,
-    *,
-    context: ssl.SSLContext,
-    limit_bytes: int,
-    body: bytes | None = None,
-    bearer: str | None = None,
-) -> bytes:
-    """Body of the answer to one request. Nothing is followed anywhere else."""
-    parts = urllib.parse.urlsplit(url)
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+def _ask(token: EnrolmentToken, question: Question, *, context: ssl.SSLContext, limit_bytes: int) -> bytes:
     try:
-        connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port or 443, timeout=TIMEOUT_S, context=context
-        )
-        with contextlib.closing(connection):
-            connection.request(method, path, body=body, headers=headers)
-            answer = connection.getresponse()
-            raw = answer.read(limit_bytes + 1)
-    except ssl.SSLCertVerificationError as error:
+        return ask(token.url, question, context=context, limit_bytes=limit_bytes).body
+    except WrongServer as error:
         raise EnrolmentRefused(
-            f"{url}: its certificate isn't by the authority that the token names: {error.verify_message}"
+            f"{token.url}: its certificate isn't by the authority that the token names: {error}"
         ) from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise FleetUnreachable(f"{url}: no answer: {error or type(error).__name__}") from None
-    if answer.status in _TRY_LATER:
-        raise FleetUnreachable(f"{url}{path}: {answer.status} {_reason(raw)}")
-    if answer.status not in (200, 201):
-        raise EnrolmentRefused(f"{url}{path}: {answer.status} {_reason(raw)}")
-    if len(raw) > limit_bytes:
-        raise EnrolmentRefused(f"{url}{path}: expected at most {limit_bytes} bytes, found more")
-    return raw
+    except FleetRefused as error:
+        raise EnrolmentRefused(str(error)) from None
 
 
 def _parse_response(raw: bytes) -> EnrolmentResponse:
@@ -208,15 +188,6 @@ def _parse_response(raw: bytes) -> EnrolmentResponse:
         return decode(raw, EnrolmentResponse, what="the fleet's answer", limit_bytes=MAX_RESPONSE_BYTES)
     except WireError as error:
         raise EnrolmentRefused(str(error)) from None
-
-
-def _reason(raw: bytes) -> str:
-    """What the fleet says about an error, as printable text."""
-    try:
-        text = json.loads(raw)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        text = "without a reason"
-    return "".join(character for character in str(text)[:300] if character.isprintable())
 
 
 def _expect(what: str, *, expected: str, found: str) -> None:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from shoal_wire.encoding import DeviceId, Label, Sha256, decode, decode_struct
 from shoal_wire.envelope import PublicKey, parse_public_key
 from shoal_wire.errors import WireError
-from shoal_wire.messages import AssignmentKeys
+from shoal_wire.messages import AssignmentKeys, TrustReport
 
 from shoal_agent.errors import NotEnrolled, StateDamaged
 from shoal_agent.files import Files
@@ -24,11 +24,13 @@ AUTHORITY = "authority.pem"
 CERTIFICATE = "tls.crt"
 TUF_ROOT = Path("tuf") / "root.json"
 TRUST = "trust.json"
+TRUST_REPORT = "trust-report.json"
 DESIRED = "desired.dsse"
 REPORT = "report.json"
 OUTBOX = "outbox.db"
 QUARANTINE = "quarantine.json"
 LOCK = "daemon.lock"
+RENEWAL_LOCK = "renewal.lock"
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     devices_url: Label
     token_sha256: Sha256
     """Of the token's secret, so that enrolling again with the same token is told from enrolling anew."""
+    operators_url: Label = ""
+    """Where to ask for a certificate once the present one has expired; empty where an older agent enrolled."""
 
 
 def load_device(files: Files, state: Path) -> Device:
@@ -71,6 +75,20 @@ def load_trusted_keys(files: Files, state: Path) -> tuple[PublicKey, ...]:
         return tuple(parse_public_key(key, what=TRUST) for key in document.keys)
     except FileNotFoundError:
         return ()
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None
+
+
+def load_trust_report(files: Files, state: Path) -> TrustReport | None:
+    """How the signed metadata looked to the updater; None before it first did.
+
+    Raises:
+        StateDamaged: trust-report.json can't be read.
+    """
+    try:
+        return decode_struct(files.read(state / TRUST_REPORT), TrustReport, what=TRUST_REPORT)
+    except FileNotFoundError:
+        return None
     except WireError as error:
         raise StateDamaged(f"{state}: {error}") from None
 

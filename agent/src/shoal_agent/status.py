@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from shoal_wire.messages import ReleaseReference
 from shoal_wire.update import UpdateState
+from shoal_worker import sandbox
 
 from shoal_agent.files import Files
 from shoal_agent.slots import Journal
@@ -44,6 +45,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     profile: str
     is_running: bool
+    sandbox: tuple[str, ...]
+    """What this kernel offers to hold workers in."""
     slots: tuple[SlotStatus, ...]
     update: UpdateStatus | None
 
@@ -62,6 +65,7 @@ def read_status(files: Files, state: Path) -> Status:
         name=device.name,
         profile=device.profile,
         is_running=_is_locked(state / LOCK),
+        sandbox=sandbox.offered().parts,
         slots=tuple(
             SlotStatus(
                 release=release,
@@ -79,7 +83,10 @@ def read_status(files: Files, state: Path) -> Status:
 def write_status(status: Status) -> str:
     """The status as lines for a person."""
     running = "running" if status.is_running else "not running"
-    lines = [f"device   {status.device} ({status.name}, {status.profile}), {running}"]
+    lines = [
+        f"device   {status.device} ({status.name}, {status.profile}), {running}",
+        f"sandbox  {', '.join(status.sandbox) or 'none: see shoal-agent doctor'}",
+    ]
     for slot in status.slots:
         lines.append(f"slot     {slot.release}: current {_name(slot.current)}, previous {_name(slot.previous)}")
         if slot.refused:

@@ -7,15 +7,19 @@ memory that is mapped (which would kill the reader with SIGBUS). The receiver ch
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from .channel import BadMessage
 
 FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 READ_ONLY = FIXED_SIZE | fcntl.F_SEAL_WRITE
+
+MEMORY_FOLDER, DISK_FOLDER = Path("/dev/shm"), Path("/tmp")  # noqa: S108 (for links, which hold nothing)
 
 _SEAL_NAMES = {fcntl.F_SEAL_SHRINK: "shrinking", fcntl.F_SEAL_GROW: "growing", fcntl.F_SEAL_WRITE: "writing"}
 
@@ -76,6 +80,35 @@ def map_fixed(fd: int, *, max_bytes: int) -> mmap.mmap:
     if not 0 < size_bytes <= max_bytes:
         raise BadMessage(f"shared memory must have 1 to {max_bytes} bytes, found {size_bytes}")
     return mmap.mmap(fd, size_bytes)
+
+
+def map_present(fd: int) -> mmap.mmap:
+    """Map a memfd for reading, and have each of its pages be there: a process that locks its memory locks them so.
+
+    Private, as older kernels share no memory that is sealed against writing; the pages are the memfd's all the same.
+    """
+    mapped = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    bytes(memoryview(mapped)[:: mmap.PAGESIZE])
+    return mapped
+
+
+@contextlib.contextmanager
+def linked(fd: int, *, ending: str) -> Iterator[str]:
+    """A path of that ending which leads to the file that is descriptor `fd` in the process that opens it.
+
+    For libraries that read a file by its path only, and look at its name. Gone when the block is left.
+    """
+    parent = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else DISK_FOLDER
+    folder = parent / f"shoal-{os.urandom(8).hex()}"
+    folder.mkdir(mode=0o700)
+    link = folder / f"model{ending}"
+    try:
+        link.symlink_to(f"/proc/self/fd/{fd}")
+        yield str(link)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            link.unlink()
+        folder.rmdir()
 
 
 def verify_seals(fd: int, *, needed: int) -> int:

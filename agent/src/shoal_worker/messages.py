@@ -32,6 +32,7 @@ LANES = 2  # one run that goes on, and one that waits for its turn
 CANCEL = struct.Struct(">Q")  # the id of a run that is to stop, whether it goes on or waits; its reply comes as ever
 _SAME_INFER = struct.Struct(">BBQ")  # 1, lane, id
 _SAME_ANSWER = struct.Struct(">BdQ")  # 2, milliseconds, id
+MODEL_FD = 500  # beyond what a worker has open when it loads
 MAX_TENSORS = 256
 MAX_RANK = 16
 MAX_NAME = 256  # characters; all names of a model together must fit into one frame
@@ -66,7 +67,8 @@ class Load:
 
     `precision` is "exact" (compute in the model's types) or "fast" (the engine may compute in shorter ones).
     `memory_arena` False gives memory back after each run: slower, smaller. `device` is one of those that the engine
-    lists, in its own words; empty means what the engine takes first. Another one is never taken instead.
+    lists, in its own words; empty means what the engine takes first. Another one is never taken instead. `path`, where
+    it isn't empty, leads to descriptor MODEL_FD, where the worker then has the model while it loads.
     """
 
     engine: str
@@ -75,13 +77,15 @@ class Load:
     precision: str
     memory_arena: bool
     device: str
+    path: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
     """The model is ready. `placement` is where the engine really runs it, in its own words and order.
 
-    `devices` are what the engine could run it on. A memfd comes along where the engine built a plan of the model for
+    `devices` are what the engine could run it on. `sandbox` is what holds the worker, `sandbox_gaps` why something of
+    it is missing (`shoal_worker.sandbox`). A memfd comes along where the engine built a plan of the model for
     this board, which can be loaded in its place next time.
     """
 
@@ -93,6 +97,8 @@ class Loaded:
     outputs: tuple[TensorSpec, ...]
     load_ms: float  # import of the engine and load of the model
     rss_bytes: int
+    sandbox: tuple[str, ...] = ()
+    sandbox_gaps: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +212,7 @@ def _load(message: Mapping[str, object]) -> Load:
         precision=_text(message, "precision"),
         memory_arena=_field(message, "memory_arena", bool),
         device=_text(message, "device"),
+        path=_text(message, "path") if "path" in message else "",
     )
 
 
@@ -219,6 +226,8 @@ def _loaded(message: Mapping[str, object]) -> Loaded:
         outputs=_tensors(message, "outputs", _spec),
         load_ms=_number(message, "load_ms"),
         rss_bytes=_whole(message, "rss_bytes"),
+        sandbox=_texts(message, "sandbox") if "sandbox" in message else (),
+        sandbox_gaps=_texts(message, "sandbox_gaps") if "sandbox_gaps" in message else (),
     )
 
 

@@ -1,7 +1,7 @@
 """What does a worker do from its start to its end?
 
-It binds itself to its parent, says hello, loads the one model that the front sends, and answers until the
-channel ends.
+It binds itself to its parent, says hello, shuts itself in, loads the one model that the front sends, and answers until
+the channel ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Union
 
+from . import sandbox
 from .channel import BadMessage, Channel, ChannelClosed, ChannelError
 from .engines import Engine, load_engine
 from .errors import EngineMissing, ModelRefused
 from .memory import read_sealed, seal_bytes
-from .messages import MAX_TEXT, Load, Loaded, Refused, encode_message, parse_message
-from .process import die_with_parent, disable_core_dumps, offer_to_oom_killer
+from .messages import MAX_TEXT, MODEL_FD, Load, Loaded, Refused, encode_message, parse_message
+from .process import die_with_parent, disable_core_dumps, lock_memory, offer_to_oom_killer
 
 OK = 0
 PROTOCOL_BROKEN = 2
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     die_with_parent(options.parent)
     offer_to_oom_killer(options.oom_points)
     disable_core_dumps()
+    if options.lock_memory:
+        lock_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all: the front drains first
     os.chdir("/")  # a model must not find files beside it
     os.nice(options.nice)
@@ -61,6 +64,7 @@ def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--parent", type=int, required=True, help="process id of the front")
     parser.add_argument("--oom-points", type=int, default=0, help="how much sooner than the front to run out of memory")
+    parser.add_argument("--lock-memory", action="store_true", help="keep all memory out of swap")
     parser.add_argument("--nice", type=int, default=0, help="how much less urgent than the front, 0 to 19")
     return parser.parse_args(arguments)
 
@@ -73,7 +77,11 @@ def _load(channel: Channel) -> Engine | None:
         if not isinstance(request, Load) or not fds:
             raise BadMessage("a front sends load with descriptors of the model's files first; found another message")
         started = time.perf_counter()
-        engine = load_engine(request, files=[read_sealed(fd) for fd in fds])
+        files = [read_sealed(fd) for fd in fds]
+        if request.path:
+            fds.append(os.dup2(fds[0], MODEL_FD, inheritable=False))
+        confinement = sandbox.enter(accelerators=sandbox.needs_accelerators(request.engine, request.device))
+        engine = load_engine(request, files=files)
     except (EngineMissing, ModelRefused) as error:
         channel.send(encode_message(_refusal(error)))
         return None
@@ -89,6 +97,8 @@ def _load(channel: Channel) -> Engine | None:
         outputs=engine.outputs,
         load_ms=(time.perf_counter() - started) * 1000,
         rss_bytes=_resident_bytes(),
+        sandbox=confinement.parts,
+        sandbox_gaps=confinement.gaps,
     )
     plan_fds = [] if engine.plan is None else [seal_bytes(engine.plan)]
     try:

@@ -16,13 +16,13 @@ POLL_S = 0.01
 REACHED_WITHIN_S = 90.0
 
 
-def halt(control: Path, place: str) -> None:
-    """Wait here for as long as the place is armed."""
+def halt(control: Path, place: str, *, pid: int | None = None) -> None:
+    """Wait here for as long as the place is armed; as the process `pid` where it isn't this one."""
     armed, reached = _paths(control, place)
     if not armed.exists():
         return
     unfinished = reached.with_suffix(".unfinished")
-    unfinished.write_text(str(os.getpid()))
+    unfinished.write_text(str(pid or os.getpid()))
     unfinished.replace(reached)
     while armed.exists():
         time.sleep(POLL_S)

@@ -31,6 +31,7 @@ from shoal_wire.messages import (
     Desired,
     ProbationLimits,
 )
+from shoal_wire.metadata import FLOORS_PATH, Floors
 from tuf.api.metadata import Metadata, MetaFile, Role, Root, Snapshot, TargetFile, Targets, Timestamp
 
 SignedT = TypeVar("SignedT", Root, Targets, Snapshot, Timestamp)
@@ -99,6 +100,10 @@ class Publisher:
         raw = encode(manifest)
         self._targets[target_path(name=MODEL, version=version)] = raw
         return Release(manifest, raw, grants)
+
+    def revoke(self, *, below: int) -> None:
+        """All versions of the model below that one, once the next `publish` is out."""
+        self._targets[FLOORS_PATH] = encode(Floors(floors={MODEL: below}))
 
     def publish(self, *, expires_in_days: float = 30) -> None:
         """Sign a new version of all metadata."""

@@ -2,8 +2,9 @@
 
 It is installed under that name in an interpreter of its own. Its plan holds the ONNX model and says for which version
 and GPU it is good; it runs a plan by ONNX Runtime, between memories of a GPU that isn't there. `tensorrt.json` beside
-it says which version it plays, and whether plans answer nothing but zeros; each build and load is written down in
-`tensorrt.log`. Names and arguments are those of `tests/fake_tensorrt.py`, which a real build was compared with.
+it says which version it plays, and whether plans answer nothing but zeros. Each build and load is written down in the
+file `sys.tensorrt_log`, which the interpreter opened as it started: a worker opens none to write. Names and arguments
+are those of `tests/fake_tensorrt.py`, which a real build was compared with.
 """
 
 import base64
@@ -30,8 +31,9 @@ PROBED_VALUES = 3
 
 
 def note(act: str, model: bytes) -> None:
-    with (HERE / "tensorrt.log").open("a") as log:
-        log.write(f"{act} {len(model)}\n")
+    log = sys.tensorrt_log  # type: ignore[attr-defined]
+    log.write(f"{act} {len(model)}\n")
+    log.flush()
 
 
 class Network:

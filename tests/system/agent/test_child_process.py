@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -95,3 +96,42 @@ os.write({writing}, repr(shown).encode())
     assert os.read(reading, 10_000).decode() == repr(([("LC_ALL", "C.UTF-8")], [writing]))
     os.close(reading)
     os.close(kept)
+
+
+NOBODY = 65534
+LOOK = """
+import os, runpy, signal, sys
+process = runpy.run_path(sys.argv[1])
+reading, writing = os.pipe()
+secret = bytearray(b"weights of a model")
+pid = os.fork()
+if pid == 0:
+    if sys.argv[2] == "kept":
+        process["disable_core_dumps"]()
+    os.write(writing, b".")
+    signal.pause()
+os.read(reading, 1)
+try:
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        address = process["ctypes"].addressof(process["ctypes"].c_char.from_buffer(secret))
+        memory.seek(address)
+        print(memory.read(len(secret)).decode())
+except PermissionError:
+    print("refused")
+finally:
+    os.kill(pid, signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("behaviour", "expected"), [("kept", "refused"), ("shown", "weights of a model")])
+def test_memory_is_kept_from_other_processes_of_the_same_user(behaviour: str, expected: str) -> None:
+    python, module = "/usr/bin/python3", inspect.getfile(start_child)
+    if not Path(python).exists() or not all(os.stat(folder).st_mode & 0o005 for folder in Path(module).parents):
+        pytest.skip("an unprivileged user can't run what is tested here")
+    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if behaviour == "shown" and scope.exists() and int(scope.read_text()) > 1:
+        pytest.skip("this kernel shows memory to nobody (ptrace_scope)")
+    command = [python, "-I", "-c", LOOK, module, behaviour]
+    user = NOBODY if os.geteuid() == 0 else None  # root may look anywhere
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, user=user, cwd="/")
+    assert (done.stdout.strip(), done.stderr) == (expected, "")

@@ -21,15 +21,15 @@ pytestmark = pytest.mark.timeout(180)
 
 NEEDED = (Path(sys.prefix), Path(shoal_worker.__file__))
 EMPTY_FOLDERS = [
-    folder
-    for folder in ("/tmp", "/var/tmp", "/dev/shm")
-    if not any(path.absolute().is_relative_to(folder) for path in NEEDED)
+    folder for folder in ("/tmp", "/var/tmp") if not any(path.absolute().is_relative_to(folder) for path in NEEDED)
 ]
 """Those that don't hold the programs themselves; the others can't be written to like everything else."""
 ISOLATE = ("unshare", "--map-root-user", "--net", "--mount")
 MOUNTS = " && ".join(
     ["mount --make-rprivate /"]
     + [f"mount -t tmpfs none {folder}" for folder in EMPTY_FOLDERS]
+    # Here a front puts the path by which OpenVINO finds a TFLite model.
+    + ["mount --bind /dev/shm /dev/shm", "mount -o remount,bind,ro /dev/shm"]
     + ["mount -o remount,bind,ro /"]
 )
 REACH_OUT = "import socket; socket.socket(type=socket.SOCK_DGRAM).connect(('192.0.2.1', 53))"

@@ -21,11 +21,12 @@ from shoal_agent.daemon.outbox import open_outbox
 from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
+from shoal_agent.daemon.secrets import Secrets
 from shoal_agent.daemon.serving import FrontKeeper, Setting
 from shoal_agent.files import DiskFiles
 from shoal_agent.slots import HeldRelease, Slot, Slots
 from shoal_agent.tuned import ServingChoice
-from shoal_wire.grant import GrantContext, make_grant
+from shoal_wire.grant import GrantContext, RecipientKeys, make_grant
 from shoal_wire.messages import Event, ReleaseReference, Row
 from shoal_wire.tuning import Candidate
 
@@ -84,7 +85,9 @@ def hold(key: x25519.X25519PrivateKey, version: int) -> HeldRelease:
 async def keeping(folder: Path, *, behaviour: str = "good") -> AsyncIterator[Kept]:
     key = x25519.X25519PrivateKey.generate()
     program = [sys.executable, str(HERE / "fake_front.py"), "--behaviour", behaviour, "--mark", str(folder / "mark")]
-    setting = Setting(program, folder, DEVICE, key, Configuration(), None)
+    recipient = RecipientKeys(key)
+    secrets = Secrets(device=DEVICE, key=key, sealed=tuple)
+    setting = Setting(program, folder, DEVICE, recipient, Configuration(), None, secrets)
     recorder = ListeningRecorder(folder)
     front = FrontKeeper(
         setting,
@@ -148,7 +151,7 @@ def test_release_is_switched_to_as_it_was_checked_and_kept_so(tmp_path: Path) ->
             kept.front.follow(choose("openvino"))
             await until(lambda: kept.engine == "openvino")
             kept.front.want(kept.slots, in_update=MODEL)
-            second = hold(kept.setting.key, 2)
+            second = hold(kept.setting.keys.x25519, 2)
             assert (await check(second, setting=kept.setting, recorder=kept.recorder, front=kept.front)).passed
             kept.front.follow(choose("litert"))
             slots = Slots(slots={MODEL: Slot(current=second, previous=kept.held)})
@@ -169,7 +172,7 @@ def test_release_that_is_fallen_back_to_serves_as_before(tmp_path: Path) -> None
             kept.front.follow(choose("openvino"))
             await until(lambda: kept.engine == "openvino")
             kept.front.want(kept.slots, in_update=MODEL)
-            second = hold(kept.setting.key, 2)
+            second = hold(kept.setting.keys.x25519, 2)
             await check(second, setting=kept.setting, recorder=kept.recorder, front=kept.front)
             kept.front.want(Slots(slots={MODEL: Slot(current=second, previous=kept.held)}), in_update=MODEL)
             assert await kept.front.switch(MODEL) is None
@@ -186,7 +189,7 @@ def test_choice_that_fronts_die_of_is_left_before_the_release_is(tmp_path: Path)
         async with keeping(tmp_path, behaviour="dies-of-choice") as kept:
             kept.front.want(kept.slots, in_update=MODEL)
             kept.front.follow(choose("openvino"))
-            second = hold(kept.setting.key, 2)
+            second = hold(kept.setting.keys.x25519, 2)
             kept.front.note_checked(second, choose("openvino"))
             kept.front.want(Slots(slots={MODEL: Slot(current=second, previous=kept.held)}), in_update=MODEL)
             assert await kept.front.switch(MODEL) is None
@@ -218,7 +221,7 @@ def test_choice_that_fails_golden_cases_is_not_followed_until_it_changes(
         async with keeping(tmp_path, behaviour=behaviour) as kept:
             kept.front.follow(choose("openvino"))
             await until(lambda: kept.engine == "openvino")
-            second = hold(kept.setting.key, 2)
+            second = hold(kept.setting.keys.x25519, 2)
             verdict = await check(second, setting=kept.setting, recorder=kept.recorder, front=kept.front)
             assert verdict.passed
             assert kept.front.choices_for(second) == (choose("openvino") if is_followed else {})

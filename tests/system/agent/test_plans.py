@@ -36,7 +36,9 @@ class TensorRtHere:
         self._packages = next(folder.glob("lib/python*/site-packages"))
         (self._packages / "tensorrt.py").symlink_to(FAKE_MODULE)
         (self._packages / "fake_tensorrt.py").symlink_to(fake_tensorrt.__file__)
-        (self._packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        log = self._packages / "tensorrt.log"
+        opening = f"import sys; sys.tensorrt_log = open({str(log)!r}, 'a')"
+        (self._packages / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n{opening}\n")
         self.play()
 
     def play(self, *, version: str = "10.3.0", answers_zeros: bool = False) -> None:

@@ -3,12 +3,10 @@
 Real workers in an interpreter of their own, with a plug-in engine that misbehaves when its input says so.
 """
 
-import importlib.util
 import os
 import signal
 import threading
 import time
-import venv
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from shoal_worker.errors import WorkerError
 from shoal_worker.memory import seal_bytes
 
 from tests.system.agent import unruly_engine
+from tests.system.agent.plug_in_python import make_python
 from tests.system.agent.unruly_engine import DOUBLE, EXHAUST, HANG, ILLEGAL, LEAK, SEGFAULT, WAIT
 
 pytestmark = pytest.mark.timeout(180)
@@ -53,22 +52,8 @@ class Watch:
 @pytest.fixture(scope="module")
 def interpreter(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python that has NumPy, the unruly engine as a plug-in, and nothing else."""
-    folder = tmp_path_factory.mktemp("unruly")
-    venv.create(folder, symlinks=True, with_pip=False)
-    packages = next(folder.glob("lib/python*/site-packages"))
-    spec = importlib.util.find_spec("numpy")
-    assert spec is not None and spec.origin is not None
-    numpy = Path(spec.origin).parent
-    for path in (numpy, numpy.with_name("numpy.libs")):
-        if path.exists():
-            (packages / path.name).symlink_to(path)
-    (packages / "unruly_engine.py").symlink_to(unruly_engine.__file__)
-    described = packages / "unruly_engine-1.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: unruly-engine\nVersion: 1\n")
-    entries = "".join(f"{name}.unruly = unruly_engine\n" for name in ("unruly", "steady"))
-    (described / "entry_points.txt").write_text(f"[shoal.engines]\n{entries}")
-    return str(folder / "bin/python")
+    names = dict.fromkeys(("unruly", "steady"), "unruly")
+    return make_python(tmp_path_factory.mktemp("unruly"), engine=Path(unruly_engine.__file__), names=names)
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shoal_worker.channel import BadMessage
-from shoal_worker.memory import create_fixed, map_fixed, read_sealed, seal_bytes, seal_chunks
+from shoal_worker.memory import create_fixed, linked, map_fixed, map_present, read_sealed, seal_bytes, seal_chunks
 
 
 @given(chunks=st.lists(st.binary(max_size=5000), max_size=5))
@@ -76,3 +77,21 @@ def test_other_descriptors_are_refused() -> None:
         map_fixed(reading, max_bytes=4096)
     os.close(reading)
     os.close(writing)
+
+
+def test_link_leads_to_memory_and_is_gone_after_the_block_whatever_happens() -> None:
+    fd = seal_bytes(b"model")
+    with pytest.raises(InterruptedError), linked(fd, ending=".tflite") as path:
+        assert path.endswith(".tflite")
+        assert Path(path).read_bytes() == b"model"
+        raise InterruptedError
+    assert not Path(path).parent.exists()
+    os.close(fd)
+
+
+def test_map_of_sealed_bytes_shows_them_and_outlives_the_descriptor() -> None:
+    model = bytes(range(256)) * 64
+    fd = seal_bytes(model)
+    with map_present(fd) as mapped:
+        os.close(fd)
+        assert mapped[:] == model

@@ -30,7 +30,15 @@ from shoal_worker.messages import (
 
 RECORD = TensorRecord(name="x", dtype="float32", shape=(2, 3), offset=64)
 EXAMPLES: list[Message] = [
-    Load(engine="onnxruntime", format="onnx", threads=2, precision="exact", memory_arena=True, device="CPU"),
+    Load(
+        engine="onnxruntime",
+        format="onnx",
+        threads=2,
+        precision="exact",
+        memory_arena=True,
+        device="CPU",
+        path="/m.tflite",
+    ),
     Loaded(
         engine="onnxruntime",
         engine_version="1.2.3",
@@ -40,6 +48,8 @@ EXAMPLES: list[Message] = [
         outputs=(TensorSpec(name="y", dtype="int64", shape=()),),
         load_ms=12.5,
         rss_bytes=1 << 40,
+        sandbox=("landlock 7",),
+        sandbox_gaps=("seccomp: none here",),
     ),
     Refused(kind="model", reason="not ONNX"),
     Buffer(lane=1),

@@ -35,7 +35,7 @@ async def check(
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             async with running(setting.program, name="checking front", options=options) as child:
-                child.send(as_frame(setting.configure(with_sources=False, suspects={})))
+                child.send(as_frame(setting.configure(sources=(), suspects={})))
                 child.send(as_frame(Check(held, opened.store, opened.content_keys, tuned)))
                 while isinstance(message := parse_front_message(await child.receive(timeout_s=None)), Notice):
                     recorder.note(Event(at=time.time(), name=message.name, detail=message.detail[:MAX_REASON]))

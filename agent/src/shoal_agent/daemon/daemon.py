@@ -39,7 +39,9 @@ from shoal_agent.daemon.outbox import open_outbox
 from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
+from shoal_agent.daemon.renewal import CertificateKeeper
 from shoal_agent.daemon.reporting import Origin, Reporter, Running
+from shoal_agent.daemon.secrets import Secrets
 from shoal_agent.daemon.serving import FrontKeeper, Setting
 from shoal_agent.daemon.supervision import Programs
 from shoal_agent.daemon.telemetry import Counted, Counts
@@ -50,6 +52,7 @@ from shoal_agent.errors import AlreadyRunning
 from shoal_agent.files import Files
 from shoal_agent.keys import load_keys
 from shoal_agent.state import LOCK, OUTBOX, load_device
+from shoal_agent.swap import keep_out_of_swap
 
 COUNTS_S = 5.0
 FIRST_MEMORY_S = 3.0
@@ -80,7 +83,21 @@ class Daemon:
         self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
         self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
         self._link = Link(
-            device, state=state, stream=stream, on_message=self._note_message, on_connected=self._note_connected
+            device,
+            files=files,
+            state=state,
+            stream=stream,
+            on_message=self._note_message,
+            on_connected=self._note_connected,
+            on_turned_away=lambda: self._certificate.note_turned_away(),
+        )
+        self._certificate = CertificateKeeper(
+            programs.renewal,
+            files=files,
+            state=state,
+            is_known=bool(device.operators_url),
+            recorder=self._recorder,
+            on_renewed=self._link.connect_anew,
         )
         self._delivery = Delivery(
             self._recorder, device=name, signer=signer, publish=lambda batch: self._link.publish(Up.BATCH, batch)
@@ -91,22 +108,25 @@ class Daemon:
             state,
             origin=Origin(name, device.profile, _agent_version(), stream),
             signer=signer,
-            running=lambda: Running(
-                self._holdings.slots, self._holdings.journal, self._front.serving, self._read_kind()
-            ),
+            running=self._read_running,
             publish=lambda report: self._link.publish(Up.REPORTED, report, is_retained=True),
         )
         self._delegation = claim_own()
-        setting = Setting(programs.front, state, name, keys.hpke, configuration, self._delegation.group)
+        sealed = Secrets(device=name, key=keys.hpke, sealed=self._holdings.secrets)
+        setting = Setting(programs.front, state, name, keys.recipient, configuration, self._delegation.group, sealed)
         self._make_keepers(setting, files=files, programs=programs, pace=pace)
-        self._inbox = Inbox(
-            name,
+        self._inbox = self._make_inbox(name)
+
+    def _make_inbox(self, device: str) -> Inbox:
+        return Inbox(
+            device,
             holdings=self._holdings,
             reporter=self._reporter,
             delivery=self._delivery,
             updater=self._updater,
             recorder=self._recorder,
             taken=self._link.taken,
+            on_accepted=self._front.renew_sources,
         )
 
     def _make_keepers(self, setting: Setting, *, files: Files, programs: Programs, pace: Pace) -> None:
@@ -156,6 +176,7 @@ class Daemon:
             self._tuning,
             self._inbox,
             self._link,
+            self._certificate,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -192,6 +213,10 @@ class Daemon:
         self._inbox.look_again()
         self._reporter.touch()
 
+    def _read_running(self) -> Running:
+        held = self._holdings
+        return Running(held.slots, held.journal, self._front.serving, self._read_kind(), held.trust)
+
     def _read_kind(self) -> BoardKind:
         """A power policy may change the governor; the rest stays as it is until the next start."""
         return msgspec.structs.replace(self._kind, governor=read_governor())
@@ -202,6 +227,7 @@ class Daemon:
     def _note_connected(self, is_connected: bool) -> None:
         self._delivery.connected(is_connected)
         if is_connected:
+            self._certificate.note_connected()
             self._reporter.touch()
             self._updater.wake()
 
@@ -249,6 +275,7 @@ def run_daemon(
         NotEnrolled, StateDamaged, sqlite3.Error: see `Daemon`.
     """
     disable_core_dumps()  # this process holds the device's keys
+    keep_out_of_swap()  # where that can't be, the front says so
     with _only_one(state):
         asyncio.run(
             _serve(lambda: Daemon(state, configuration=configuration, files=files, programs=programs, pace=pace))

@@ -5,20 +5,19 @@ Only the daemon holds the key that opens grants. A grant that was made for anoth
 
 import base64
 
-from cryptography.hazmat.primitives.asymmetric import x25519
-from shoal_wire.grant import GrantContext, open_grant
+from shoal_wire.grant import GrantContext, RecipientKeys, open_grant
 
 from shoal_agent.slots import HeldRelease
 
 
-def open_content_keys(held: HeldRelease, *, device: str, key: x25519.X25519PrivateKey) -> dict[str, str]:
+def open_content_keys(held: HeldRelease, *, device: str, keys: RecipientKeys) -> dict[str, str]:
     """Digest of each sealed file to its content key in base64.
 
     Raises:
-        Malformed, Untrusted: a grant that isn't for this device and release.
+        Malformed, Unsupported, Untrusted: a grant that isn't for this device and release.
     """
     context = GrantContext(held.reference.release, held.reference.version, device)
     return {
-        grant.ciphertext_sha256: base64.b64encode(open_grant(grant, key, context=context)).decode()
+        grant.ciphertext_sha256: base64.b64encode(open_grant(grant, keys, context=context)).decode()
         for grant in held.grants
     }

@@ -4,14 +4,16 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from shoal_wire.envelope import PublicKey
-from shoal_wire.messages import Desired
+from shoal_wire.envelope import PublicKey, key_id, signing_key_ids
+from shoal_wire.errors import WireError
+from shoal_wire.messages import Desired, TrustReport
+from shoal_wire.secret import SealedSecret
 
 from shoal_agent.daemon.assignment import Order, Verdict, judge, needs_updater
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
 from shoal_agent.slots import Journal, Slots
-from shoal_agent.state import DESIRED, load_journal, load_slots, load_trusted_keys
+from shoal_agent.state import DESIRED, load_journal, load_slots, load_trust_report, load_trusted_keys
 
 UPDATER_SILENCE_S = 1800.0
 """Beside the probation's own deadline."""
@@ -32,7 +34,10 @@ class Holdings:
         self.slots = Slots()
         self.journal: Journal | None = None
         self.trusted: tuple[PublicKey, ...] = ()
+        self.trust: TrustReport | None = None
         self.desired: Desired | None = None
+        self._desired_by: frozenset[str] = frozenset()
+        """Ids of the keys that signed it."""
 
     def reload(self) -> None:
         """Read again what the updater writes. Of a damaged slots.json or trust.json, what was read before counts."""
@@ -44,6 +49,7 @@ class Holdings:
         try:
             self.slots = load_slots(self._files, self._state)
             self.trusted = load_trusted_keys(self._files, self._state)
+            self.trust = load_trust_report(self._files, self._state)
         except StateDamaged as error:
             _LOG.error("%s", error)
         self._on_change()
@@ -55,7 +61,7 @@ class Holdings:
         except FileNotFoundError:
             return None
         judgement = judge(raw, device=self._device, keys=self.trusted, accepted=None)
-        self.desired = judgement.desired
+        self.desired, self._desired_by = judgement.desired, _signers(raw)
         if self.desired is None:
             _LOG.error("%s: %s", DESIRED, judgement.reason)
         return raw if judgement.verdict is Verdict.ASK_FOR_KEYS else None
@@ -63,13 +69,19 @@ class Holdings:
     def accept(self, raw: bytes, desired: Desired) -> None:
         """Put a document that was judged good on the disk."""
         self._files.write(self._state / DESIRED, raw)
-        self.desired = desired
+        self.desired, self._desired_by = desired, _signers(raw)
 
     def floor(self, accepted: Order | None) -> Order | None:
-        """What a document must be above: where the last one was lost from the disk, it may come again."""
-        if accepted is None or self.desired is not None:
+        """What a document must be above. The last one may come again where it was lost from the disk, or where its key
+        was replaced since: the fleet then signs the same anew."""
+        counts = self._desired_by & {key_id(key) for key in self.trusted}
+        if accepted is None or (self.desired is not None and counts):
             return accepted
         return accepted[0], accepted[1] - 1
+
+    def secrets(self) -> tuple[SealedSecret, ...]:
+        """Those of the newest desired document."""
+        return self.desired.secrets if self.desired else ()
 
     def needs_updater(self) -> bool:
         """Whether there is something to update, or a journal to put aside."""
@@ -82,3 +94,10 @@ class Holdings:
     def silence_s(self) -> float:
         """How long an updater may say nothing: in probation it only listens."""
         return UPDATER_SILENCE_S + (self.journal.assignment.probation.deadline_s if self.journal else 0.0)
+
+
+def _signers(raw: bytes) -> frozenset[str]:
+    try:
+        return frozenset(signing_key_ids(raw, what=DESIRED))
+    except WireError:
+        return frozenset()

@@ -40,8 +40,9 @@ class Inbox:
         updater: UpdaterKeeper,
         recorder: Recorder,
         taken: Callable[[], None],
+        on_accepted: Callable[[], None],
     ) -> None:
-        """`taken` tells the link that a message was dealt with."""
+        """`taken` tells the link that a message was dealt with; `on_accepted`: a new desired document counts."""
         self._device = device
         self._holdings = holdings
         self._reporter = reporter
@@ -49,6 +50,7 @@ class Inbox:
         self._updater = updater
         self._recorder = recorder
         self._taken = taken
+        self._on_accepted = on_accepted
         self._messages: asyncio.Queue[Incoming | None] = asyncio.Queue()
         self._pending: bytes | None = None
         self._complaints: set[str] = set()
@@ -117,6 +119,7 @@ class Inbox:
         self._reporter.accept(desired.order)
         self._recorder.note(Event(at=time.time(), name="desired-accepted", generation=desired.generation))
         self._updater.supersede()
+        self._on_accepted()
 
     async def _acknowledge(self, raw: bytes) -> None:
         keys = self._holdings.trusted

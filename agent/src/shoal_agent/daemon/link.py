@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +25,11 @@ from shoal_wire.encoding import MAX_DOCUMENT_BYTES, encode
 from shoal_wire.messages import Presence
 from shoal_wire.topics import Up
 
+from shoal_agent.credentials import clock_is_plausible, find_credentials, make_context, read_lifetime
 from shoal_agent.daemon.backoff import Backoff
-from shoal_agent.keys import TLS
-from shoal_agent.state import AUTHORITY, CERTIFICATE, Device
+from shoal_agent.errors import StateDamaged
+from shoal_agent.files import Files
+from shoal_agent.state import Device
 
 KEEPALIVE_S = 30
 CONNECT_TIMEOUT_S = 10.0
@@ -59,14 +60,21 @@ class Link:
         self,
         device: Device,
         *,
+        files: Files,
         state: Path,
         stream: str,
         on_message: Callable[[Incoming], None],
         on_connected: Callable[[bool], None],
+        on_turned_away: Callable[[], None],
     ) -> None:
-        """Both callbacks run in the loop. `on_message` calls `taken` once it is done with a message."""
+        """All callbacks run in the loop. `on_message` calls `taken` once it is done with a message; `on_turned_away`: a
+        broker was there, and ended the connection before it let the device in."""
         self._device = device
+        self._files = files
         self._state = state
+        self._on_turned_away = on_turned_away
+        self._connection: _Connection | None = None
+        self._is_renewed = False
         self._stream = stream
         self._on_message = on_message
         self._on_connected = on_connected
@@ -84,16 +92,26 @@ class Link:
         """A message was dealt with: there is room for another."""
         self._room.release()
 
+    def connect_anew(self) -> None:
+        """There is another certificate: take it at once."""
+        if self._connection is not None:
+            self._is_renewed = True
+            self._connection._end("there is a new certificate")
+
     async def serve(self) -> None:
         """Connect, again and again, until cancelled."""
         backoff = Backoff(first_s=1.0, most_s=60.0)
         while True:
             started = time.monotonic()
             try:
-                reason = await _Connection(self).run()
-            except (OSError, ValueError) as error:
+                self._connection = _Connection(self)
+                reason = await self._connection.run()
+            except (OSError, ValueError, StateDamaged) as error:
                 reason = str(error) or type(error).__name__
-            if time.monotonic() - started > STEADY_S:
+            finally:
+                self._connection = None
+            if self._is_renewed or time.monotonic() - started > STEADY_S:
+                self._is_renewed = False
                 backoff.reset()
             wait_s = backoff.next_s()
             _LOG.warning(
@@ -131,6 +149,8 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[str] = self._loop.create_future()
         self._is_over = False
+        self._was_there = False
+        """Whether a broker took the connection; it may have ended it since."""
 
     async def run(self) -> str:
         """Why it ended. Raises OSError when it can't be made, ValueError for files that are no certificate or key."""
@@ -138,19 +158,20 @@ class _Connection:
         client = self._make_client()
         try:
             await self._connect(client)
+            self._was_there = True
             client.loop_start()
             return await self._ended
         finally:
             self._is_over = True
+            if self._was_there and link._client is None and not link._is_renewed:
+                link._on_turned_away()
             link._handle_ended()
             await asyncio.shield(asyncio.to_thread(_stop, client))
 
     def _make_client(self) -> Client:
         link, device = self._link, self._link._device
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cafile=link._state / AUTHORITY)
-        context.load_cert_chain(link._state / CERTIFICATE, link._state / TLS)
+        is_plausible = clock_is_plausible(read_lifetime(link._files, link._state), now=time.time())
+        context = make_context(find_credentials(link._files, link._state), checks_time=is_plausible)
         client = Client(
             CallbackAPIVersion.VERSION2,
             client_id=device.device,

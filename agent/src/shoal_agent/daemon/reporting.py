@@ -16,7 +16,7 @@ from shoal_wire import envelope
 from shoal_wire.encoding import Counter, decode_struct, encode
 from shoal_wire.envelope import Signer
 from shoal_wire.errors import WireError
-from shoal_wire.messages import Reported, SlotReport, UpdateReport
+from shoal_wire.messages import Reported, SlotReport, TrustReport, UpdateReport
 from shoal_wire.tuning import BoardKind
 
 from shoal_agent.daemon.assignment import Order
@@ -47,6 +47,7 @@ class Running(NamedTuple):
     journal: Journal | None
     serving: Mapping[str, Serving]
     kind: BoardKind
+    trust: TrustReport | None = None
 
 
 class Origin(NamedTuple):
@@ -139,6 +140,7 @@ def compose(running: Running, *, origin: Origin, state: ReportState, now: float)
         slots=tuple(_slot_report(name, running) for name in sorted(running.slots.slots)),
         update=_update_report(running.journal),
         kind=running.kind,
+        trust=running.trust,
     )
 
 

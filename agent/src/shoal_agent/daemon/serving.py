@@ -9,13 +9,13 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric import x25519
 from shoal_wire.encoding import ModelName
 from shoal_wire.errors import WireError
+from shoal_wire.grant import RecipientKeys
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.messages import Event, ReleaseReference
 
@@ -27,9 +27,11 @@ from shoal_agent.daemon.protocol import ProtocolBroken, parse_front_message
 from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
+from shoal_agent.daemon.secrets import Secrets
 from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
 from shoal_agent.daemon.telemetry import Counted
 from shoal_agent.daemon.wanted_slot import WantedSlot
+from shoal_agent.errors import AgentError
 from shoal_agent.front_messages import (
     QUARANTINE_DEATHS,
     Answers,
@@ -69,22 +71,22 @@ class Opened(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a front needs to know of this device. The key opens grants and stays here."""
+    """What a front needs to know of this device. The keys open grants and stay here."""
 
     program: Sequence[str]
     state: Path
     device: str
-    key: x25519.X25519PrivateKey
+    keys: RecipientKeys
     configuration: Configuration
     groups: Path | None
+    secrets: Secrets
 
-    def configure(self, *, with_sources: bool, suspects: dict[str, int]) -> Configure:
+    def configure(self, *, sources: Sequence[Source], suspects: dict[str, int]) -> Configure:
         """The first message to a front. `suspects`: deaths by item, see `quarantine`."""
         configuration = self.configuration
-        sources = [Source(source.name, source.kind, source.path, source.release) for source in configuration.sources]
         return Configure(
             device=self.device,
-            sources=tuple(sources) if with_sources else (),
+            sources=tuple(sources),
             threads=configuration.threads,
             slots=configuration.slots,
             interpreters=configuration.interpreters,
@@ -93,14 +95,22 @@ class Setting(NamedTuple):
             suspects=suspects,
         )
 
+    def sources(self) -> Iterator[Source | AgentError | WireError]:
+        """Each source with its secrets in their places, or why that can't be had now."""
+        for source in self.configuration.sources:
+            try:
+                yield Source(source.name, source.kind, self.secrets.fill(source.path), source.release)
+            except (AgentError, WireError) as error:
+                yield type(error)(f"source {source.name}: {error}")
+
     def open(self, held: HeldRelease) -> Opened:
         """Where a release is, and the keys that open it.
 
         Raises:
-            Malformed, Untrusted: a grant doesn't open.
+            Malformed, Unsupported, Untrusted: a grant doesn't open.
         """
-        keys = open_content_keys(held, device=self.device, key=self.key)
-        return Opened(str(self.state / STORE), keys)
+        content_keys = open_content_keys(held, device=self.device, keys=self.keys)
+        return Opened(str(self.state / STORE), content_keys)
 
 
 class FrontKeeper:
@@ -130,6 +140,8 @@ class FrontKeeper:
         self._in_update: ModelName | None = None
         self._is_needed = asyncio.Event()
         self._storing: set[asyncio.Task[None]] = set()
+        self._sources: tuple[Source, ...] = ()
+        self._waiting: set[str] = set()
 
     @property
     def pid(self) -> int | None:
@@ -169,6 +181,11 @@ class FrontKeeper:
             if self._child:
                 self._child.terminate()
         self._load_anew()
+
+    def renew_sources(self) -> None:
+        """The device's secrets may have changed: a front whose sources are others now is started anew."""
+        if self._child is not None and self._find_sources() != self._sources:
+            self._child.terminate()
 
     def follow(self, choices: Mapping[ModelName, ServingChoice]) -> None:
         """Have releases serve by these choices of tuning from now on.
@@ -261,7 +278,8 @@ class FrontKeeper:
 
     async def _converse(self, child: Child) -> None:
         self._child = child
-        child.send(as_frame(self._setting.configure(with_sources=True, suspects=self._quarantine.deaths)))
+        self._sources = self._find_sources()
+        child.send(as_frame(self._setting.configure(sources=self._sources, suspects=self._quarantine.deaths)))
         for name in self._slots:
             self._load(name)
         while True:
@@ -283,6 +301,15 @@ class FrontKeeper:
                     self._note_death(message)
                 case Notice():
                     self._note_event(message.name, message.detail)
+
+    def _find_sources(self) -> tuple[Source, ...]:
+        """Those that a front can take work from. One that waits for a secret is told, once for each reason."""
+        found = list(self._setting.sources())
+        waiting = {str(one) for one in found if not isinstance(one, Source)}
+        for reason in sorted(waiting - self._waiting):
+            self._note_event("source-waits", reason)
+        self._waiting = waiting
+        return tuple(one for one in found if isinstance(one, Source))
 
     def _patience_s(self) -> float | None:
         slots = self._slots.values()

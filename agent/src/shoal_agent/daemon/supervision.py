@@ -40,6 +40,7 @@ class Programs(NamedTuple):
     updater: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.updater")
     front: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.front")
     tuning: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.tuning")
+    renewal: tuple[str, ...] = (sys.executable, "-P", "-m", "shoal_agent.renewal")
 
 
 class Child:

@@ -7,6 +7,7 @@ assignment keys.
 import asyncio
 import logging
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,9 @@ TRY_LATER = 75
 HEALTH_PERIOD_S = 0.5
 REFRESH_PAUSE_S = 10.0
 """Least time between two starts only for newer keys; grows while they bring none."""
+LOOK_S = 86_400
+"""Between two looks at the signed metadata while there is nothing to update: something may have been revoked."""
+FIRST_LOOK_S = 3_600
 
 _LOG = logging.getLogger(__name__)
 
@@ -96,6 +100,7 @@ class UpdaterKeeper:
         self._pause = Backoff(first_s=1.0, most_s=300.0)
         self._refresh_pause = Backoff(first_s=2 * REFRESH_PAUSE_S, most_s=900.0)
         self._refresh_after = 0.0
+        self._look_at = time.monotonic() + _spread(FIRST_LOOK_S)
         self._is_done = False
 
     @property
@@ -135,8 +140,8 @@ class UpdaterKeeper:
             except TimeoutError:
                 pass
 
-    async def _turn(self) -> float | None:
-        """Run what is due; returns how long to wait for the next turn, None where only `wake` brings one."""
+    async def _turn(self) -> float:
+        """Run what is due; returns how long to wait for the next turn at most, if nothing wakes it."""
         self._wake.clear()
         if self._holder.needs_updater():
             self._on_begin()
@@ -148,14 +153,16 @@ class UpdaterKeeper:
             if exit_code not in (0, TRY_LATER):
                 self._note("updater-ended", f"the updater ended with exit code {exit_code}")
             return self._pause.next_s()
+        now = time.monotonic()
+        if self._wants_keys and now < self._refresh_after:
+            return self._refresh_after - now
+        if not self._wants_keys and now < self._look_at:
+            return self._look_at - now
+        self._look_at = now + _spread(LOOK_S)
         if self._wants_keys:
-            now = time.monotonic()
-            if now < self._refresh_after:
-                return self._refresh_after - now
             self._refresh_after = now + self._refresh_pause.next_s()
-            await self._run(is_refresh=True)
-            return 0.0 if self._wants_keys else None
-        return None
+        await self._run(is_refresh=True)
+        return 0.0
 
     async def _run(self, *, is_refresh: bool) -> int | None:
         """One start of the updater, to its end; its exit code, None where it couldn't be started."""
@@ -226,3 +233,8 @@ class UpdaterKeeper:
 
     def _note(self, name: str, detail: str) -> None:
         self._recorder.note(Event(at=time.time(), name=name, detail=detail[:4000]))
+
+
+def _spread(seconds: int) -> float:
+    """About that long: boards that got power together don't ask the fleet together for ever."""
+    return seconds * (0.75 + secrets.randbelow(501) / 1000)

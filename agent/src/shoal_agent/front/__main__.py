@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from shoal_worker.channel import Channel, ChannelClosed
 from shoal_worker.process import die_with_parent, disable_core_dumps, offer_to_oom_killer
+from shoal_worker.sandbox import enter_front
 
 from shoal_agent import front_messages as messages
 from shoal_agent.front.checking import CHECK_NICE, check_candidate
 from shoal_agent.front.loading import Stored
 from shoal_agent.front.model_workers import Death
 from shoal_agent.front.serving import ServingFront
+from shoal_agent.swap import keep_out_of_swap
 
 _Order = TypeVar("_Order", messages.Configure, messages.Check)
 
@@ -38,6 +40,8 @@ def main() -> int:
     die_with_parent(arguments.parent)
     offer_to_oom_killer(OOM_POINTS)
     disable_core_dumps()
+    enter_front()
+    swap_gap = keep_out_of_swap()
     channel = Channel.from_fd(arguments.fd)
     with contextlib.suppress(ChannelClosed):
         channel.greet(role="checking front" if arguments.check else "front")
@@ -46,7 +50,7 @@ def main() -> int:
             _check(channel)
         else:
             sys.setswitchinterval(SWITCH_INTERVAL_S)
-            ServingFront(channel).run()
+            ServingFront(channel, warnings={"memory-may-be-swapped": swap_gap} if swap_gap else {}).run()
     channel.close()
     return 0
 

@@ -12,10 +12,10 @@ import binascii
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from shoal_wire import sealed_file
 from shoal_wire.errors import WireError
@@ -150,11 +150,25 @@ def unseal(stored: Stored, file: SealedFile) -> Iterator[bytes]:
     Raises:
         LoadFailure: no key, not in the store, damaged, or another plaintext than the manifest says.
     """
+    return _open(stored, file, sealed_file.unseal)
+
+
+def unseal_into_memory(stored: Stored, file: SealedFile) -> int:
+    """Descriptor of a write-sealed memfd that holds the plaintext of a file. Raises as `unseal` does."""
+    return seal_chunks(_open(stored, file, sealed_file.unseal_views))
+
+
+_Plain = TypeVar("_Plain", bytes, memoryview | bytes)
+
+
+def _open(
+    stored: Stored, file: SealedFile, open_parts: Callable[[Iterator[bytes], bytes], Iterator[_Plain]]
+) -> Iterator[_Plain]:
     try:
         content_key = base64.b64decode(stored.content_keys[file.ciphertext_sha256], validate=True)
         digest = hashlib.sha256()
         with (stored.store / file.ciphertext_sha256).open("rb") as raw:
-            for chunk in sealed_file.unseal(sealed_file.read_parts(raw.read), content_key):
+            for chunk in open_parts(sealed_file.read_parts(raw.read), content_key):
                 digest.update(chunk)
                 yield chunk
     except (KeyError, binascii.Error):
@@ -234,7 +248,7 @@ def _load_model(
             warm_up = pipeline.prepare(golden).calls[0]
             bindings = Bindings(variant.bindings, inputs=model.inputs, outputs=model.outputs)
             for name in variant.files:
-                fds.append(seal_chunks(unseal(stored, manifest.file(name))))
+                fds.append(unseal_into_memory(stored, manifest.file(name)))
                 sealed.callback(os.close, fds[-1])
             recipes = make_recipes(
                 way, replace(setting, options=limited), model_fds=tuple(fds), warm_up=warm_up, bindings=bindings

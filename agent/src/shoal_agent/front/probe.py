@@ -36,6 +36,9 @@ class ProbeResult:
     version: str = ""
     placement: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    sandbox: tuple[str, ...] = ()
+    sandbox_gaps: tuple[str, ...] = ()
+    """What held the worker, and why something of it was missing (`shoal_worker.sandbox`)."""
     load_ms: float = 0.0
     """From the start of the interpreter to a model that can answer."""
 
@@ -86,6 +89,8 @@ def probe_engine(
                 version=worker.info.engine_version,
                 placement=worker.info.placement,
                 devices=worker.info.devices,
+                sandbox=worker.info.sandbox,
+                sandbox_gaps=worker.info.sandbox_gaps,
                 load_ms=load_ms,
             )
     except WorkerError as error:

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from shoal_agent.front.loading import (
 )
 from shoal_agent.front.model_workers import Death
 from shoal_agent.front.plan_serving import PlanServing
+from shoal_agent.front.serving_model import ServingModel
 from shoal_agent.front.slot import LoadedRelease, ServingSlot
 from shoal_agent.front.suspects import Suspects
 from shoal_agent.front.swapping import swap
@@ -49,8 +51,11 @@ LOAD_NICE = 10
 class ServingFront:
     """The front that answers live input."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, *, warnings: Mapping[str, str]) -> None:
+        """`warnings` is what the fleet is to be told first, by name of the event."""
         self._channel = channel
+        self._warnings = warnings
+        self._gaps: set[str] = set()
         self._errands = Errands()
         self._slots: dict[str, ServingSlot] = {}
         self._sources: list[FolderSource] = []
@@ -120,6 +125,8 @@ class ServingFront:
                 raise ValueError("the serving front was asked to check a candidate, which is another front's work")
 
     def _configure(self, configuration: messages.Configure) -> None:
+        for name, detail in self._warnings.items():
+            self.notice(name, detail)
         self._configuration = configuration
         self._suspects = Suspects(configuration.suspects)
         if configuration.groups:
@@ -200,8 +207,16 @@ class ServingFront:
             watcher=_ReleaseWatcher(self, slot=order.slot, reference=order.held.reference, number=number),
             timeout_s=timeout_s,
         )
+        self._tell_gaps(models.values())
         self._plans.seek(stored, manifest, models)
         return LoadedRelease(order, models, number=number, ways=ways)
+
+    def _tell_gaps(self, models: Iterable[ServingModel]) -> None:
+        """Say what doesn't hold the workers that should, once for each front."""
+        gaps = {gap for model in models for gap in model.info.sandbox_gaps} - self._gaps
+        for gap in sorted(gaps):
+            self.notice("worker-sandbox-incomplete", gap)
+        self._gaps |= gaps
 
     def _load_setting(self, slot: str) -> LoadSetting:
         groups = self._configuration.groups

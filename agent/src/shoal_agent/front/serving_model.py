@@ -23,6 +23,7 @@ from shoal_agent.front.operations.pipeline import Pipeline
 from shoal_agent.front.operations.values import Answer, Prepared, Tensors
 from shoal_agent.front.worker import LOAD_TIMEOUT_S
 from shoal_agent.front.worker_process import WorkerLost
+from shoal_agent.swap import hold
 
 
 class ModelFailed(Exception):
@@ -69,6 +70,7 @@ class ServingModel:
         self.workers = workers
         self._deadline_s = recipes[0].deadline_s
         self._model_fds = recipes[0].model_fds
+        self._held = hold(self._model_fds)
         self._changed = threading.Condition()
         self._answering = 0
         self._closed = False
@@ -147,6 +149,7 @@ class ServingModel:
         """
         self.workers.prefer(recipe)
         self._model_fds += recipe.model_fds
+        self._held += hold(recipe.model_fds)
 
     def close(self) -> None:
         """Let answers in progress end, and end the worker."""
@@ -156,6 +159,8 @@ class ServingModel:
             self._closed = True
             self._changed.wait_for(lambda: not self._answering, timeout=DRAIN_S)
         self.workers.close()
+        for mapped in self._held:
+            mapped.close()
         for fd in self._model_fds:
             os.close(fd)
 

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -24,8 +24,9 @@ from shoal_wire.tuning import is_placed_on
 from shoal_worker.channel import BadMessage, Channel, ChannelClosed, ChannelError, ChannelTimeout
 from shoal_worker.engines import check_feeds
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, WorkerError
-from shoal_worker.memory import read_sealed
+from shoal_worker.memory import linked, read_sealed
 from shoal_worker.messages import (
+    MODEL_FD,
     Answer,
     Buffer,
     Failed,
@@ -40,6 +41,7 @@ from shoal_worker.messages import (
     unpack_message,
 )
 
+from shoal_agent.engine_table import PATH_ENDINGS
 from shoal_agent.front import priority
 from shoal_agent.front.bindings import AS_IT_IS, Bindings
 from shoal_agent.front.run_line import Lane, RunLine
@@ -159,12 +161,14 @@ class Worker:
             memory_arena=options.memory_arena,
             device=options.device,
         )
+        ending = PATH_ENDINGS.get((engine, model_format))
         is_niced = bool(options.load_nice)
         try:
             with priority.idle_time(process.pid, at_most_s=IDLE_LOAD_S) if is_niced else contextlib.nullcontext():
                 channel.greet(role="front", timeout_s=timeout_s)
-                channel.send(encode_message(request), fds=[model_fd, *more_fds])
-                reply, plan = _receive_loaded(channel, deadline=deadline)
+                with linked(MODEL_FD, ending=ending) if ending else contextlib.nullcontext("") as path:
+                    channel.send(encode_message(replace(request, path=path)), fds=[model_fd, *more_fds])
+                    reply, plan = _receive_loaded(channel, deadline=deadline)
             if isinstance(reply, Refused):
                 raise _REFUSALS.get(reply.kind, WorkerError)(reply.reason)
             if not isinstance(reply, Loaded):

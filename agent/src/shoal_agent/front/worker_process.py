@@ -26,6 +26,7 @@ from shoal_worker.process import start_child
 from shoal_agent.front.admission import megabytes
 from shoal_agent.front.board_memory import count_memory_kills, peak_bytes, resident_bytes
 from shoal_agent.front.worker_group import WorkerGroup
+from shoal_agent.swap import needs_lock
 
 WORKER_PROGRAM = Path(shoal_worker.__file__).with_name("__main__.py")
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH")  # of our own environment; a Jetson's engines need the second
@@ -95,6 +96,8 @@ class WorkerProcess:
         # -I: neither PYTHON* variables nor a user's own packages decide what a worker imports.
         command = [interpreter, "-I", str(WORKER_PROGRAM), "--fd", str(theirs.fileno()), "--parent", str(os.getpid())]
         command += ["--cancel-fd", str(cancels_out), "--nice", str(nice), "--oom-points", str(OOM_POINTS)]
+        if needs_lock():
+            command.append("--lock-memory")
         try:
             process = start_child(command, fds=[theirs.fileno(), cancels_out], environment=_environment(threads))
         except BaseException as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from shoal_worker.channel import Channel, ChannelClosed, ChannelError
 from shoal_worker.process import die_with_parent, disable_core_dumps, offer_to_oom_killer
+from shoal_worker.sandbox import enter_front
 
 from shoal_agent import tuning_messages as messages
 from shoal_agent.board import read_kind
@@ -24,6 +25,7 @@ from shoal_agent.errors import AgentError
 from shoal_agent.files import DiskFiles, Files
 from shoal_agent.front.loading import Stored
 from shoal_agent.slots import STORE
+from shoal_agent.swap import keep_out_of_swap
 from shoal_agent.tuned import Limits
 from shoal_agent.tuning.errors import TuningFailed
 from shoal_agent.tuning.material import Material, open_release
@@ -49,6 +51,8 @@ def main() -> int:
     die_with_parent(arguments.parent)
     offer_to_oom_killer(OOM_POINTS)
     disable_core_dumps()
+    enter_front()
+    keep_out_of_swap()  # where that can't be, the front has said so
     os.nice(NICE)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     channel = Channel.from_fd(arguments.fd)

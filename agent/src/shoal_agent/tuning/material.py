@@ -59,11 +59,11 @@ def open_slot(files: Files, state: Path, *, name: str) -> Material:
         TuningFailed: no slot holds such a model, or its release can't be opened.
     """
     device = load_device(files, state).device
-    key = load_keys(files, state).hpke
+    recipient = load_keys(files, state).recipient
     slots = load_slots(files, state).slots
     for held in _held(slots.values()):
         try:
-            keys = open_content_keys(held, device=device, key=key)
+            keys = open_content_keys(held, device=device, keys=recipient)
         except WireError as error:
             raise TuningFailed(f"{_words(held)}: {error}") from None
         for material in open_release(Stored(held=held, store=state / STORE, content_keys=keys), files=files):

@@ -15,6 +15,7 @@ from shoal_agent.configuration import Configuration, SlotSetting
 from shoal_agent.files import Files
 from shoal_agent.front.bindings import Bindings
 from shoal_agent.front.operations.errors import BadPipeline
+from shoal_agent.swap import hold
 from shoal_agent.tuned import Choice, Conditions, Measured, Refused, Verdict
 from shoal_agent.tuning.bench import Bench, LoadedFiles
 from shoal_agent.tuning.errors import TuningFailed
@@ -130,6 +131,8 @@ def _loaded_files(material: Material, candidates: Sequence[Candidate]) -> Iterat
             for name in variant.files:
                 fds.append(seal_chunks(material.read(name)))
                 opened.callback(os.close, fds[-1])
+            for mapped in hold(fds):
+                opened.callback(mapped.close)
             variants[variant.name] = LoadedFiles(
                 model_format=variant.format,
                 fds=tuple(fds),

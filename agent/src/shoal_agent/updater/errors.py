@@ -2,6 +2,7 @@
 
 UpdateError
 ├── TryLater             network, fleet, trust or memory is wanting now: end, be started again later
+│   └── Untrustworthy    the metadata is expired, or not signed as it must be: nothing new is installed meanwhile
 ├── Refused              this release isn't for this board: it stays as it is, or goes back to the previous release
 ├── Superseded           a newer desired document came before anything was switched
 ├── UnreadableJournal    neither good nor bad: the journal is kept aside and so is what serves
@@ -15,6 +16,10 @@ class UpdateError(Exception):
 
 class TryLater(UpdateError):
     """Nothing was learnt about the release."""
+
+
+class Untrustworthy(TryLater):
+    """Signed metadata that can't be built on now. It says nothing about a release."""
 
 
 class Refused(UpdateError):

@@ -8,25 +8,17 @@ import contextlib
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import urllib3
 
+from shoal_agent.credentials import Credentials, make_context
 from shoal_agent.updater.errors import BrokenInstallation, TryLater
 
 PIECE_BYTES = 64 << 10
 GAP_S = 30.0
 MINIMUM_BYTES_S = 1024
 WINDOW_S = 60.0
-
-
-class Credentials(NamedTuple):
-    """Files in PEM that enrolment wrote."""
-
-    authority: Path
-    certificate: Path
-    key: Path
 
 
 class Answer(NamedTuple):
@@ -61,8 +53,15 @@ class RateWindow:
 class FleetHttp:
     """The listener for devices."""
 
-    def __init__(self, url: str, *, credentials: Credentials, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Reads the credentials; connects at the first request.
+    def __init__(
+        self,
+        url: str,
+        *,
+        credentials: Credentials,
+        checks_time: bool,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Reads the credentials; connects at the first request. `checks_time`: see `credentials.make_context`.
 
         Raises:
             BrokenInstallation: a file is missing or no PEM.
@@ -70,7 +69,7 @@ class FleetHttp:
         self.url = url.rstrip("/")
         self._monotonic = monotonic
         self._pool = urllib3.PoolManager(
-            ssl_context=_make_context(credentials),
+            ssl_context=_make_context(credentials, checks_time=checks_time),
             retries=False,
             timeout=urllib3.Timeout(connect=GAP_S, read=GAP_S),
             maxsize=1,
@@ -116,15 +115,12 @@ class FleetHttp:
             raise TryLater(f"{url}: {_describe(error)}") from error
 
 
-def _make_context(credentials: Credentials) -> ssl.SSLContext:
+def _make_context(credentials: Credentials, *, checks_time: bool) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=credentials.authority)
-        context.load_cert_chain(credentials.certificate, credentials.key)
+        return make_context(credentials, checks_time=checks_time)
     except OSError as error:
         files = ", ".join(map(str, credentials))
         raise BrokenInstallation(f"can't read authority, certificate and key for TLS from {files}: {error}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    return context
 
 
 def _describe(error: Exception) -> str:

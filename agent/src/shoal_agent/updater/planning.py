@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from shoal_wire.manifest import Manifest, Model, SealedFile, Variant
 from shoal_wire.messages import Assignment
+from shoal_wire.metadata import Floors
 
 from shoal_agent.engine_table import ELSEWHERE
 from shoal_agent.slots import HeldRelease, Journal
@@ -50,8 +51,29 @@ class Plan(NamedTuple):
 
 def raise_floors(floors: Mapping[str, int], manifest: Manifest) -> dict[str, int]:
     """Lowest version still allowed of each model, after a signed manifest was seen. Floors never sink."""
-    raised = {model.name: max(model.floor, floors.get(model.name, 0)) for model in manifest.models}
-    return {**floors, **raised}
+    return merge_floors(floors, {model.name: model.floor for model in manifest.models})
+
+
+def merge_floors(floors: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    """The higher of both for each model."""
+    return {**floors, **{name: max(floor, floors.get(name, 0)) for name, floor in others.items()}}
+
+
+def find_revocation(manifest: Manifest, manifest_sha256: str, *, revoked: Floors) -> str | None:
+    """Why a release may not be gone back to any more; None where it may.
+
+    A floor that only a later release's manifest sets doesn't count here: that release may be the one that fails.
+    """
+    what = f"release {manifest.name} {manifest.version}"
+    if manifest_sha256 in revoked.revoked:
+        return f"{what}: was revoked by the release key"
+    for model in manifest.models:
+        floor = revoked.floors.get(model.name, 0)
+        if manifest.version < floor:
+            return (
+                f"{what}: version {manifest.version} of model {model.name} is below its floor, {floor}: it was revoked"
+            )
+    return None
 
 
 def plan_release(

@@ -1,6 +1,6 @@
 """What does the updater keep on disk, and how is it read back?
 
-Each file is written whole or not at all. trust.json and the TUF cache are `trust.py`'s.
+Each file is written whole or not at all. trust.json, revoked.json and the TUF cache are `trust.py`'s.
 """
 
 from pathlib import Path
@@ -8,22 +8,31 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 from shoal_wire.encoding import DeviceId, Label, ModelName, StructT, Version, decode_struct, encode
 from shoal_wire.errors import Malformed, WireError
 from shoal_wire.manifest import Manifest, parse_manifest
+from shoal_wire.messages import TrustReport
+from shoal_wire.metadata import Floors
 
 from shoal_agent.files import Files, temporary_path
 from shoal_agent.slots import JOURNAL, MAX_BYTES, SLOTS, STORE, HeldRelease, Journal, Slots, stored
+from shoal_agent.state import TRUST_REPORT
 from shoal_agent.updater.errors import BrokenInstallation, UnreadableJournal
+from shoal_agent.updater.time_floor import TimeFloor
 
 DEVICE = "device.json"
 DESIRED = "desired.dsse"
 TRUST = "trust.json"
+REVOKED = "revoked.json"
 FLOORS = "floors.json"
+TIME = "time.json"
+REPORT_S = 3600.0
+
 UNREADABLE_JOURNAL = "update.json.unreadable"
 PART = ".part"
 
-_WRITTEN_HERE = (SLOTS, JOURNAL, UNREADABLE_JOURNAL, TRUST, FLOORS)
+_WRITTEN_HERE = (SLOTS, JOURNAL, UNREADABLE_JOURNAL, TRUST, REVOKED, FLOORS, TIME, TRUST_REPORT)
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -33,7 +42,7 @@ class Device(msgspec.Struct, frozen=True):
     devices_url: Label
 
 
-class Floors(msgspec.Struct, frozen=True, kw_only=True):
+class RaisedFloors(msgspec.Struct, frozen=True, kw_only=True):
     """Content of floors.json: the lowest version still allowed of each model, the highest that was ever signed."""
 
     format: Annotated[int, Meta(ge=1, le=1)] = 1
@@ -87,11 +96,36 @@ class Records:
 
     def floors(self) -> dict[str, int]:
         """Raises BrokenInstallation."""
-        return dict(self._read(FLOORS, Floors).floors) if self.files.size(self.state / FLOORS) else {}
+        return dict(self._read(FLOORS, RaisedFloors).floors) if self.files.size(self.state / FLOORS) else {}
 
     def write_floors(self, floors: dict[str, int]) -> None:
         """On disk when this returns."""
-        self.files.write(self.state / FLOORS, encode(Floors(floors=floors)))
+        self.files.write(self.state / FLOORS, encode(RaisedFloors(floors=floors)))
+
+    def revoked(self) -> Floors:
+        """What the release key revoked, as it is signed now. Raises BrokenInstallation."""
+        return self._read(REVOKED, Floors) if self.files.size(self.state / REVOKED) else Floors()
+
+    def time_floor(self) -> TimeFloor:
+        """Raises BrokenInstallation."""
+        return self._read(TIME, TimeFloor) if self.files.size(self.state / TIME) else TimeFloor()
+
+    def write_time_floor(self, floor: TimeFloor) -> None:
+        """On disk when this returns; nothing is written where it is as it was."""
+        if floor != self.time_floor():
+            self.files.write(self.state / TIME, encode(floor))
+
+    def trust_report(self) -> TrustReport:
+        """How the last look at the metadata went; an empty one before the first. Raises BrokenInstallation."""
+        path = self.state / TRUST_REPORT
+        return self._read(TRUST_REPORT, TrustReport) if self.files.size(path) else TrustReport(at=0.0)
+
+    def write_trust_report(self, report: TrustReport) -> None:
+        """On disk when this returns; what says the same as an hour ago isn't written again."""
+        before = self.trust_report()
+        if replace(before, at=report.at) == report and 0 <= report.at - before.at < REPORT_S:
+            return
+        self.files.write(self.state / TRUST_REPORT, encode(report))
 
     def manifest(self, manifest_sha256: str) -> Manifest:
         """A manifest of the store, whose digest was checked when it was put there.

@@ -13,9 +13,9 @@ from shoal_wire.update import TERMINAL, UpdateState
 
 from shoal_agent.pending import choose_assignment
 from shoal_agent.slots import Journal, Slot
-from shoal_agent.updater import slot_changes
+from shoal_agent.updater import revocation, slot_changes
 from shoal_agent.updater.collect import collect
-from shoal_agent.updater.errors import Refused, Superseded, TryLater, UnreadableJournal
+from shoal_agent.updater.errors import Refused, Superseded, TryLater, UnreadableJournal, Untrustworthy
 from shoal_agent.updater.steps import STEPS
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.transitions import BOUNDS, SUPERSEDABLE, Outcome, follow
@@ -52,7 +52,13 @@ def run(tools: Tools) -> None:
 
 def refresh(tools: Tools) -> None:
     """Only renew metadata and assignment keys. Raises as `run` does."""
-    tools.trust.refresh()
+    before = tools.records.trust_report().trouble
+    try:
+        revocation.renew(tools)
+    except Untrustworthy as error:
+        if not before:  # said once, until it was well in between
+            tools.daemon.event("metadata-refused", _cut(str(error)))
+        raise
 
 
 def _open(tools: Tools) -> Journal | None:
@@ -167,7 +173,7 @@ def _read_desired(tools: Tools) -> Desired | None:
     try:
         return tools.trust.desired()
     except WireError:
-        tools.trust.refresh()
+        revocation.renew(tools)
     try:
         return tools.trust.desired()
     except WireError as error:

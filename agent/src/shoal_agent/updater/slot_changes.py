@@ -10,11 +10,16 @@ from shoal_agent.slots import HeldRelease, Journal, Slot
 MAX_REFUSED = 32
 
 
-def switch(slot: Slot, candidate: HeldRelease) -> Slot:
-    """The candidate becomes current, what was current becomes previous."""
+def switch(slot: Slot, candidate: HeldRelease, *, may_go_back: bool) -> Slot:
+    """The candidate becomes current, what was current becomes previous, unless it was revoked."""
     if _holds(slot, candidate.reference.manifest_sha256):
         return slot
-    return replace(slot, current=candidate, previous=slot.current)
+    return replace(slot, current=candidate, previous=slot.current if may_go_back else None)
+
+
+def drop_previous(slot: Slot) -> Slot:
+    """There is nothing to go back to any more."""
+    return replace(slot, previous=None)
 
 
 def commit(slot: Slot, journal: Journal) -> Slot:
@@ -27,7 +32,7 @@ def commit(slot: Slot, journal: Journal) -> Slot:
 def fall_back(slot: Slot, journal: Journal) -> Slot:
     """The previous release becomes current again, and the generation is marked: both in one write.
 
-    A first release has no previous: its slot is empty afterwards.
+    A first release has no previous, nor has one that follows a revoked one: the slot is empty afterwards.
     """
     marked = refuse(slot, journal)
     if not _holds(slot, journal.target.manifest_sha256):

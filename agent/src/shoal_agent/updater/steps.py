@@ -8,11 +8,12 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
+from shoal_wire.errors import WireError
 from shoal_wire.manifest import Manifest, SealedFile, parse_manifest
 from shoal_wire.update import UpdateState
 
 from shoal_agent.slots import Journal, Slot, stored
-from shoal_agent.updater import planning, probation, slot_changes, spares
+from shoal_agent.updater import planning, probation, revocation, slot_changes, spares
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import Refused, Superseded, TryLater, UpdateError
 from shoal_agent.updater.fetch import Watch, fetch_file
@@ -26,6 +27,8 @@ PROGRESS_S = 5.0
 CHECKS = 3
 """Times that golden cases are asked for while nobody can tell how they went."""
 CHECK_PAUSE_S = 2.0
+TRUST_S = 86_400.0
+"""How old the last look at signed metadata may be when a release is about to be tried."""
 HEALTH_TIMEOUT_S = 1.0
 
 
@@ -33,8 +36,11 @@ def plan(journal: Journal, tools: Tools) -> Journal:
     """Renew trust, check assignment and manifest, choose a variant, make sure that it fits on the disk."""
     records, assignment = tools.records, journal.assignment
     what = f"release {assignment.release} {assignment.version}"
-    tools.trust.refresh()
-    desired = tools.trust.desired()
+    revocation.renew(tools)
+    try:
+        desired = tools.trust.desired()
+    except WireError as error:  # its key was replaced: the fleet signs it anew
+        raise TryLater(str(error)) from error
     if desired is not None and desired.order > (journal.epoch, journal.generation):
         raise Superseded("a newer desired document came")
     if desired is None or assignment not in desired.assignments:
@@ -95,7 +101,14 @@ def verify(journal: Journal, tools: Tools) -> Journal:
 
 
 def check(journal: Journal, tools: Tools) -> Journal:
-    """Have the golden cases run, and note the latency that the new release will be measured against."""
+    """Have the golden cases run, and note the latency that the new release will be measured against.
+
+    Where fetching took long, trust is renewed first: what was signed then may have been revoked.
+    """
+    looked = tools.records.trust_report()
+    if looked.trouble or tools.trust.read_time().at - looked.at > TRUST_S:
+        revocation.renew(tools)
+    _check_not_revoked(journal, _manifest(journal, tools), tools)
     slot = _slot(journal, tools)
     baseline_p95_ms = None
     if slot.current is not None:
@@ -122,8 +135,9 @@ def check(journal: Journal, tools: Tools) -> Journal:
 
 def switch(journal: Journal, tools: Tools) -> Journal:
     """Make the release current, and wait until it serves."""
-    held = planning.hold(journal, _manifest(journal, tools))
-    tools.change_slot(journal.assignment.release, lambda slot: slot_changes.switch(slot, held))
+    held, release = planning.hold(journal, _manifest(journal, tools)), journal.assignment.release
+    may_go_back = _may_go_back(journal, tools)
+    tools.change_slot(release, lambda slot: slot_changes.switch(slot, held, may_go_back=may_go_back))
     failure = tools.daemon.ask_switch(journal.assignment.release, expected=journal.target)
     if failure is not None:
         raise Refused(f"can't be served: {failure}")
@@ -267,6 +281,25 @@ def _serve_previous(slot: Slot, tools: Tools) -> str | None:
         return tools.daemon.ask_switch(slot.current.reference.release, expected=slot.current.reference)
     except Refused as error:
         return str(error)
+
+
+def _check_not_revoked(journal: Journal, manifest: Manifest, tools: Tools) -> None:
+    """Raises Refused: it was revoked while it was being fetched."""
+    digest = journal.assignment.manifest_sha256
+    reason = planning.find_revocation(manifest, digest, revoked=tools.records.revoked())
+    if reason is not None:
+        raise Refused(reason)
+
+
+def _may_go_back(journal: Journal, tools: Tools) -> bool:
+    """Whether what serves now may be gone back to."""
+    current = _slot(journal, tools).current
+    if current is None or current.reference == journal.target:
+        return True
+    reason = revocation.revocation_of(current, tools)
+    if reason is not None:
+        tools.daemon.event("previous-revoked", f"{reason}; this board won't go back to it")
+    return reason is None
 
 
 def _slot(journal: Journal, tools: Tools) -> Slot:

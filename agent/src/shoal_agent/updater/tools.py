@@ -7,11 +7,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from shoal_agent.credentials import clock_is_plausible, find_credentials, read_lifetime
+from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
 from shoal_agent.slots import Journal, Slot
 from shoal_agent.updater.daemon_link import DaemonChannel, DaemonLink
+from shoal_agent.updater.errors import BrokenInstallation
 from shoal_agent.updater.fetch import Patience
-from shoal_agent.updater.http_client import Credentials, FleetHttp
+from shoal_agent.updater.http_client import FleetHttp
 from shoal_agent.updater.planning import Board
 from shoal_agent.updater.records import Records
 from shoal_agent.updater.trust import Trust
@@ -61,15 +64,17 @@ def make_tools(
         BrokenInstallation: enrolment's files are missing or damaged.
     """
     records = Records(state, files=files)
-    credentials = Credentials(
-        authority=state / "authority.pem", certificate=state / "tls.crt", key=state / "keys" / "tls.pem"
-    )
-    http = FleetHttp(records.device().devices_url, credentials=credentials)
+    try:
+        is_plausible = clock_is_plausible(read_lifetime(files, state), now=time.time())
+    except StateDamaged as error:
+        raise BrokenInstallation(str(error)) from None
+    credentials = find_credentials(files, state)
+    http = FleetHttp(records.device().devices_url, credentials=credentials, checks_time=is_plausible)
     return Tools(
         records=records,
         daemon=DaemonLink(channel),
         http=http,
-        trust=Trust(records, http=http),
+        trust=Trust(records, source=http, url=http.url, now=time.time),
         board=board,
         patience=patience,
         now=time.time,

@@ -1,33 +1,30 @@
-"""Which assignment keys and which manifests are signed, as the fleet's TUF repository has them now?
+"""Which assignment keys and which manifests are signed, and what was revoked, as the fleet's repository has it now?
 
-python-tuf's client does the work from the root metadata that enrolment brought, which is never replaced: python-tuf
-keeps its own files in a folder beside it and writes them without syncing, so they are synced here before anything is
-built on them. Metadata that can't be trusted at this moment (expired, older than seen, signed by others) says nothing
-about a release: the board keeps what it runs, installs nothing new, says why, and tries again.
+Metadata that can't be trusted at this moment (expired, older than seen, signed by others) says nothing about a release:
+the board keeps what it runs, installs nothing new, says why, and tries again.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
-from shoal_wire import envelope, paths
+from shoal_wire import envelope
 from shoal_wire.encoding import decode
 from shoal_wire.errors import Untrusted, WireError
 from shoal_wire.manifest import MAX_MANIFEST_BYTES, target_path
-from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, Assignment, AssignmentKeys, Desired
-from tuf.api.exceptions import (
-    DownloadError,
-    DownloadHTTPError,
-    ExpiredMetadataError,
-    LengthOrHashMismatchError,
-    RepositoryError,
-)
+from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, Assignment, AssignmentKeys, Desired, TrustReport
+from shoal_wire.metadata import FLOORS_PATH, MAX_FLOORS_BYTES, Floors
+from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError
 from tuf.api.metadata import TargetFile
-from tuf.ngclient import FetcherInterface, Updater
 
+from shoal_agent.credentials import read_lifetime
+from shoal_agent.errors import StateDamaged
 from shoal_agent.slots import stored
-from shoal_agent.updater.errors import BrokenInstallation, Refused, TryLater
-from shoal_agent.updater.http_client import FleetHttp
-from shoal_agent.updater.records import DESIRED, TRUST, Records
+from shoal_agent.updater.errors import BrokenInstallation, Refused, Untrustworthy
+from shoal_agent.updater.planning import merge_floors
+from shoal_agent.updater.records import DESIRED, REVOKED, TRUST, Records
+from shoal_agent.updater.repository import Places, Repository, Source
+from shoal_agent.updater.time_floor import Reading, TimeFloor, follow_fleet, follow_keys, follow_metadata, say_time
 
 _ROOT = Path("tuf", "root.json")
 _CACHE = Path("tuf", "cache")
@@ -37,43 +34,49 @@ _MAX_KEYS_BYTES = 64 << 10
 class Trust:
     """What is signed, and by whom."""
 
-    def __init__(self, records: Records, *, http: FleetHttp) -> None:
-        """Does nothing yet."""
+    def __init__(self, records: Records, *, source: Source, url: str, now: Callable[[], float]) -> None:
+        """Does nothing yet. `now` is this board's clock, in Unix seconds."""
         self._records = records
-        self._http = http
-        self._client: Updater | None = None
+        self._source = source
+        self._url = url
+        self._now = now
+        self._repository: Repository | None = None
 
-    def refresh(self) -> None:
-        """Fetch the newest metadata and assignment keys, and write trust.json.
+    def read_time(self) -> Reading:
+        """What time it is taken to be, by the clock and by what was signed and seen so far."""
+        return Reading(self._now(), self._records.time_floor().at)
+
+    def refresh(self) -> TrustReport:
+        """Fetch the newest metadata, assignment keys and floors, and keep what they say.
+
+        Writes time.json, trust.json, revoked.json and floors.json.
 
         Raises:
-            TryLater: the fleet can't be reached, or its metadata can't be trusted now.
+            Untrustworthy: the metadata can't be trusted now.
+            TryLater: the fleet can't be reached.
             BrokenInstallation: the root metadata from enrolment is missing or damaged.
         """
-        files, cache = self._records.files, self._records.state / _CACHE
-        for name in files.names(cache):
-            if name.startswith("tmp"):  # python-tuf was killed while it wrote
-                files.remove(cache / name)
-        client = self._make_client(cache)
+        floor = self._hear_the_fleet(self._records.time_floor())
+        repository = self._open()
         try:
-            client.refresh()
-            keys = client.get_targetinfo(ASSIGNMENT_KEYS_PATH)
-        except ExpiredMetadataError as error:
-            raise TryLater(
-                f"TUF metadata has expired ({error}): this board keeps what it runs and installs nothing new"
-            ) from error
-        except RepositoryError as error:
-            raise TryLater(
-                f"TUF metadata can't be trusted ({error}): this board keeps what it runs and installs nothing new"
-            ) from error
-        except DownloadError as error:
-            raise TryLater(f"TUF metadata: {error}") from error
-        files.sync(cache / "root_history")
-        files.sync(cache)
-        self._client = client
-        if keys is None:
-            raise TryLater(f"TUF metadata: names no {ASSIGNMENT_KEYS_PATH}, so nothing may be assigned")
-        self._renew_keys(keys)
+            reading = self._verify(repository, floor)
+        except Untrustworthy:
+            followed = follow_keys(floor, repository.online_keys())
+            if followed == floor:
+                raise
+            repository = self._open()
+            reading = self._verify(repository, followed)
+        self._repository = repository
+        self._renew_keys(repository)
+        self._renew_floors(repository)
+        root, targets = repository.versions()
+        return TrustReport(
+            at=reading.at,
+            is_clock_behind=reading.is_clock_behind,
+            root=root,
+            targets=targets,
+            expires_at=repository.expires_at(),
+        )
 
     def desired(self) -> Desired | None:
         """desired.dsse as far as the assignment keys known here have signed it; None where there is none.
@@ -95,49 +98,106 @@ class Trust:
         return desired
 
     def fetch_manifest(self, assignment: Assignment) -> bytes:
-        """The manifest's text, if the targets metadata lists it with the digest of the assignment. After `refresh`.
+        """The manifest's text, if it is signed with the digest of the assignment and not revoked. After `refresh`.
 
         It comes from the store where it lies there unharmed.
 
         Raises:
-            Refused: not listed, or with another digest.
+            Refused: not listed, with another digest, or revoked.
             TryLater: the fleet can't be reached, or sends other bytes than it signed.
         """
-        assert self._client is not None, "refresh comes first"
+        assert self._repository is not None, "refresh comes first"
         path = target_path(name=assignment.release, version=assignment.version)
-        target = self._client.get_targetinfo(path)
+        target = self._repository.find(path)
         if target is None:
             raise Refused(f"{path}: not signed by the release key (the targets metadata doesn't list it)")
         signed = target.hashes.get("sha256")
         if signed != assignment.manifest_sha256:
             raise Refused(f"{path}: assigned with digest {assignment.manifest_sha256}, signed with {signed}")
+        if signed in self._records.revoked().revoked:
+            raise Refused(f"{path}: was revoked by the release key")
         kept = stored(self._records.state, assignment.manifest_sha256)
-        return self._read_target(target, kept) or self._fetch_target(target, limit_bytes=MAX_MANIFEST_BYTES)
+        return self._read_target(target, kept) or self._repository.fetch(target, limit_bytes=MAX_MANIFEST_BYTES)
 
-    def _make_client(self, cache: Path) -> Updater:
+    def _verify(self, repository: Repository, floor: TimeFloor) -> Reading:
+        """Refresh, with expiry judged at the time that is known; returns what time that is. Keeps the floor.
+
+        Raises:
+            Untrustworthy: with the time that it was judged by.
+        """
+        reading = Reading(self._now(), floor.at)
+        try:
+            repository.refresh(at=reading.at)
+            floor = follow_metadata(floor, repository.vouched())
+            reading = Reading(self._now(), floor.at)
+            repository.check_expiry(at=reading.at)
+        except Untrustworthy as error:
+            why = f"{error}, {reading}{_describe_offer(repository, reading)}"
+            raise Untrustworthy(f"{why}: this board keeps what it runs and installs nothing new") from error
+        finally:
+            self._records.write_time_floor(floor)
+        return reading
+
+    def _open(self) -> Repository:
         root = self._records.state / _ROOT
         try:
-            return Updater(
-                metadata_dir=str(cache),
-                metadata_base_url=self._http.url + paths.TUF_METADATA,
-                fetcher=_Fetcher(self._http),
-                bootstrap=self._records.files.read(root),
+            return Repository(
+                root=self._records.files.read(root),
+                cache=self._records.state / _CACHE,
+                files=self._records.files,
+                source=self._source,
+                places=Places.of_fleet(self._url),
             )
         except FileNotFoundError:
             raise BrokenInstallation(f"{root} is missing: was this board enrolled?") from None
         except RepositoryError as error:
             raise BrokenInstallation(f"{root}: {error}") from None
 
-    def _renew_keys(self, target: TargetFile) -> None:
-        path = self._records.state / TRUST
-        if self._read_target(target, path) is not None:
-            return
+    def _hear_the_fleet(self, floor: TimeFloor) -> TimeFloor:
+        """The floor after the fleet's certificate and desired document: a frozen repository doesn't change those."""
+        files, state = self._records.files, self._records.state
+        with contextlib.suppress(StateDamaged):
+            floor = follow_fleet(floor, read_lifetime(files, state).not_before.timestamp())
         try:
-            raw = self._fetch_target(target, limit_bytes=_MAX_KEYS_BYTES)
-            _parse_keys(raw)
+            desired = self.desired()
+        except WireError:
+            return floor
+        return floor if desired is None else follow_fleet(floor, desired.issued_at)
+
+    def _renew_keys(self, repository: Repository) -> None:
+        target = repository.find(ASSIGNMENT_KEYS_PATH)
+        if target is None:
+            raise Untrustworthy(f"TUF metadata: names no {ASSIGNMENT_KEYS_PATH}, so nothing may be assigned")
+        path = self._records.state / TRUST
+        if self._read_target(target, path) is None:
+            raw = self._fetch_own(repository, target, limit_bytes=_MAX_KEYS_BYTES, check=_parse_keys)
+            self._records.files.write(path, raw)
+
+    def _renew_floors(self, repository: Repository) -> None:
+        """Floors only rise: what a file of other floors doesn't name stays as it was."""
+        target = repository.find(FLOORS_PATH)
+        if target is None:
+            return
+        path = self._records.state / REVOKED
+        raw = self._read_target(target, path)
+        if raw is None:
+            raw = self._fetch_own(repository, target, limit_bytes=MAX_FLOORS_BYTES, check=_parse_floors)
+            self._records.files.write(path, raw)
+        known = self._records.floors()
+        raised = merge_floors(known, _parse_floors(raw).floors)
+        if raised != known:
+            self._records.write_floors(raised)
+
+    def _fetch_own(
+        self, repository: Repository, target: TargetFile, *, limit_bytes: int, check: Callable[[bytes], object]
+    ) -> bytes:
+        """A target that the agent itself reads."""
+        try:
+            raw = repository.fetch(target, limit_bytes=limit_bytes)
+            check(raw)
         except (Refused, WireError) as error:
-            raise TryLater(f"assignment keys as they are signed now can't be used: {error}") from error
-        self._records.files.write(path, raw)
+            raise Untrustworthy(f"{target.path} as it is signed now can't be used: {error}") from error
+        return raw
 
     def _read_target(self, target: TargetFile, path: Path) -> bytes | None:
         """What lies at `path`, if it is the target as it is signed now."""
@@ -154,31 +214,19 @@ class Trust:
         except FileNotFoundError:
             return ()
 
-    def _fetch_target(self, target: TargetFile, *, limit_bytes: int) -> bytes:
-        if target.length > limit_bytes:
-            raise Refused(f"{target.path}: {target.length} bytes, expected at most {limit_bytes}")
-        url = self._http.url + paths.TUF_TARGETS + target.get_prefixed_paths()[0]
-        try:
-            raw = _Fetcher(self._http).download_bytes(url, target.length)
-            target.verify_length_and_hashes(raw)
-        except (DownloadError, LengthOrHashMismatchError) as error:
-            raise TryLater(f"{target.path}: {error}") from error
-        return raw
 
-
-class _Fetcher(FetcherInterface):
-    """python-tuf's downloads over the device's own connection."""
-
-    def __init__(self, http: FleetHttp) -> None:
-        self._http = http
-
-    def _fetch(self, url: str) -> Iterator[bytes]:
-        with self._http.get(url) as answer:
-            if answer.status != 200:
-                raise DownloadHTTPError(f"{url}: status {answer.status}", answer.status)
-            yield from answer.pieces
+def _describe_offer(repository: Repository, reading: Reading) -> str:
+    """Whether the fleet's own time contradicts the clock: only a person can tell which of them is wrong."""
+    offered_at = repository.offered_at()
+    if offered_at is None or reading.is_clock_behind:
+        return ""
+    return f"; the fleet signed its newest at {say_time(offered_at)}"
 
 
 def _parse_keys(raw: bytes) -> tuple[envelope.PublicKey, ...]:
     keys = decode(raw, AssignmentKeys, what=TRUST, limit_bytes=_MAX_KEYS_BYTES)
     return tuple(envelope.parse_public_key(key, what=TRUST) for key in keys.keys)
+
+
+def _parse_floors(raw: bytes) -> Floors:
+    return decode(raw, Floors, what=REVOKED, limit_bytes=MAX_FLOORS_BYTES)

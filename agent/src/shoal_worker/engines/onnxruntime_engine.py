@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import onnxruntime
-
 from shoal_worker.engines import check_device, check_feeds, check_precision, reason
 from shoal_worker.errors import EngineFailed, EngineMissing, ModelRefused, RunCancelled
 from shoal_worker.messages import Load, TensorSpec
 from shoal_worker.onnx_file import find_external_file
+
+# From 1.32 on it would report to its makers on Linux too, and makes an id for that when it is imported.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import onnxruntime
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from shoal_worker.engines import check_device, check_feeds, check_precision, reason
 from shoal_worker.errors import EngineFailed, ModelRefused, RunCancelled
-from shoal_worker.memory import seal_bytes
+from shoal_worker.memory import linked, seal_bytes
 from shoal_worker.messages import Load, TensorSpec
 from shoal_worker.onnx_file import find_external_file
 
@@ -51,8 +49,6 @@ DTYPES = {
     "f32": "float32",
     "f64": "float64",
 }
-# A folder in memory for links, which hold nothing of a model.
-MEMORY_FOLDER = "/dev/shm"  # noqa: S108
 
 
 def load(request: Load, *, files: Sequence[bytes]) -> OpenVinoEngine:
@@ -76,7 +72,7 @@ def load_by(core: Any, request: Load, *, files: Sequence[bytes]) -> OpenVinoEngi
     if request.format == "onnx" and find_external_file(files[0]):
         raise ModelRefused("openvino would read weights from another file, which the model names")
     try:
-        with _readable(request.format, files) as readable:
+        with _readable(request.format, files, path=request.path) as readable:
             model = core.read_model(*readable)
             names = _Names(_list_names(model.inputs), _list_names(model.outputs))
             compiled = core.compile_model(model, device, _properties(core, request, device=device))
@@ -153,28 +149,26 @@ class OpenVinoInference:
 
 
 @contextmanager
-def _readable(model_format: str, files: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+def _readable(model_format: str, files: Sequence[bytes], *, path: str) -> Iterator[tuple[Any, ...]]:
     """What `Core.read_model` takes for this format, good for as long as the block lasts."""
     if model_format == "openvino":
         description, weights = files
         yield (description, openvino.Tensor(np.frombuffer(weights, np.uint8)) if weights else b"")
     elif model_format == "tflite":
-        with _linked_memory(files[0]) as path:
-            yield (str(path),)
+        # From bytes, OpenVINO takes no TFLite file. A worker can't make itself a path: its front made one.
+        with nullcontext(path) if path else _own_path(files[0]) as readable:
+            yield (readable,)
     else:
         yield (files[0],)
 
 
 @contextmanager
-def _linked_memory(model: bytes) -> Iterator[Path]:
-    """A path that ends in .tflite and leads to memory: from bytes, OpenVINO takes no TFLite file."""
-    folder = MEMORY_FOLDER if Path(MEMORY_FOLDER).is_dir() else None
+def _own_path(model: bytes) -> Iterator[str]:
+    """A path that ends in .tflite and leads to memory."""
     fd = seal_bytes(model)
     try:
-        with tempfile.TemporaryDirectory(prefix="shoal-", dir=folder) as link_folder:
-            link = Path(link_folder, "model.tflite")
-            link.symlink_to(f"/proc/self/fd/{fd}")
-            yield link
+        with linked(fd, ending=".tflite") as path:
+            yield path
     finally:
         os.close(fd)
 

@@ -6,13 +6,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from shoal_agent.slots import Slot
-from shoal_agent.updater.slot_changes import MAX_REFUSED, commit, fall_back, refuse, switch
+from shoal_agent.updater.slot_changes import MAX_REFUSED, commit, drop_previous, fall_back, refuse, switch
 
 from tests.unit.agent.updater.releases import held, journal, slot
 
 UPDATE = journal(2, generation=7, p95_ms=61.0)
 CHANGES: dict[str, Callable[[Slot], Slot]] = {
-    "switch": lambda before: switch(before, held(2)),
+    "switch": lambda before: switch(before, held(2), may_go_back=True),
     "commit": lambda before: commit(before, UPDATE),
     "fall_back": lambda before: fall_back(before, UPDATE),
     "refuse": lambda before: refuse(before, UPDATE),
@@ -27,8 +27,8 @@ def test_change_made_twice_is_made_once(change: Callable[[Slot], Slot], before: 
 
 
 def test_switch_keeps_what_was_current_as_previous() -> None:
-    assert switch(slot(1, 3), held(2)) == slot(2, 1)
-    assert switch(slot(None), held(2)) == slot(2)
+    assert switch(slot(1, 3), held(2), may_go_back=True) == slot(2, 1)
+    assert switch(slot(None), held(2), may_go_back=True) == slot(2)
 
 
 def test_commit_records_latency() -> None:
@@ -55,3 +55,11 @@ def test_newest_refused_generations_are_kept(generations: list[int]) -> None:
     for generation in generations:
         changed = refuse(changed, journal(2, generation=generation))
     assert changed.refused == tuple((1, generation) for generation in generations[-MAX_REFUSED:])
+
+
+def test_switch_from_a_revoked_release_keeps_nothing_to_go_back_to() -> None:
+    assert switch(slot(1, 3), held(2), may_go_back=False) == slot(2, None)
+
+
+def test_previous_that_was_revoked_is_dropped() -> None:
+    assert drop_previous(slot(2, 1)) == slot(2, None)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from shoal_worker.engines import load_engine, openvino_engine
 from shoal_worker.errors import BadTensor, EngineFailed, EngineMissing, ModelRefused, RunCancelled
+from shoal_worker.memory import linked, seal_bytes
 from shoal_worker.messages import Load, TensorSpec
 
 from tests import onnx_bytes, tflite_bytes
@@ -133,10 +134,20 @@ def test_openvino_pins_threads_to_cores_unless_it_is_told_not_to() -> None:
     assert core.compile_model(core.read_model(onnx_bytes.add_model()), "CPU").get_property("ENABLE_CPU_PINNING")
 
 
-def test_the_link_to_a_tflite_model_is_gone_once_it_is_loaded() -> None:
-    before = set(os.listdir("/dev/shm")), len(os.listdir("/proc/self/fd"))
+def test_no_descriptor_of_a_tflite_model_is_left_once_it_is_loaded() -> None:
+    before = len(os.listdir("/proc/self/fd"))
     load_engine(replace(REQUEST, format="tflite"), files=[tflite_bytes.add_model()])
-    assert (set(os.listdir("/dev/shm")), len(os.listdir("/proc/self/fd"))) == before
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_tflite_model_is_read_by_the_path_that_its_front_made() -> None:
+    fd = seal_bytes(tflite_bytes.add_model())
+    try:
+        with linked(fd, ending=".tflite") as path:
+            engine = load_engine(replace(REQUEST, format="tflite", path=path), files=[b"taken from the path"])
+    finally:
+        os.close(fd)
+    assert [spec.name for spec in engine.inputs] == ["left", "right"]
 
 
 def test_its_reporting_package_cannot_be_imported() -> None:
