@@ -4,13 +4,16 @@ A feature's `routes.py` holds a class whose methods are the handlers, three line
 which is given what the handlers need (`sessions`, `gate`, `clock`, …) and lists path, method and role.
 """
 
+import math
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel
 from shoal_wire.errors import Damaged, Malformed, Unsupported, Untrusted, WireError
+from sqlalchemy.exc import IntegrityError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,14 +22,20 @@ from shoal_fleet.errors import (
     BadConfiguration,
     BrokenState,
     Conflict,
+    CrossSite,
     FleetError,
+    LoginNeeded,
     NotAllowed,
     NotFound,
     Refused,
     TooLarge,
+    TooSoon,
     WrongRole,
 )
 from shoal_fleet.pki.errors import BadCsr, PkiError
+
+LOGIN_PATH = "/login"
+"""Page on which a person logs in."""
 
 MAX_BODY_BYTES = 16 << 20
 """A release: targets metadata, manifest and grants, in base64."""
@@ -48,6 +57,9 @@ class ErrorBody(BaseModel):
 _ANSWERS: dict[type[Exception], tuple[int, str]] = {
     NotAllowed: (401, "not_allowed"),
     WrongRole: (403, "wrong_role"),
+    LoginNeeded: (401, "login_needed"),
+    CrossSite: (403, "cross_site"),
+    TooSoon: (429, "too_soon"),
     NotFound: (404, "not_found"),
     Conflict: (409, "conflict"),
     TooLarge: (413, "too_large"),
@@ -70,6 +82,8 @@ def install_error_answers(app: FastAPI) -> None:
     """Make each error of the product, and each of the framework, an `ErrorBody`."""
     for tree in (FleetError, WireError, PkiError):
         app.add_exception_handler(tree, _answer_product_error)
+    app.add_exception_handler(LoginNeeded, _send_to_login)
+    app.add_exception_handler(IntegrityError, _answer_taken)
     app.add_exception_handler(RequestValidationError, _answer_validation_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(ClientDisconnect, _answer_nobody)
@@ -123,8 +137,21 @@ def _answer(status: int, code: str, message: str, headers: Mapping[str, str] | N
 
 async def _answer_product_error(_request: Request, error: Exception) -> JSONResponse:
     status, code = next(_ANSWERS[kind] for kind in type(error).__mro__ if kind in _ANSWERS)
-    challenge = {"WWW-Authenticate": 'Basic realm="shoal"'} if status == 401 else None
-    return _answer(status, code, str(error), challenge)
+    headers = {"WWW-Authenticate": 'Basic realm="shoal"'} if status == 401 else {}
+    if isinstance(error, TooSoon):
+        headers["Retry-After"] = str(math.ceil(error.wait_s))
+    return _answer(status, code, str(error), headers)
+
+
+async def _send_to_login(request: Request, _error: Exception) -> RedirectResponse:
+    """No challenge: a browser would ask for name and password by itself, and never show the form."""
+    wanted = quote(request.url.path, safe="/")
+    return RedirectResponse(f"{LOGIN_PATH}?next={wanted}", status_code=303, headers={"Cache-Control": "no-store"})
+
+
+async def _answer_taken(_request: Request, _error: Exception) -> JSONResponse:
+    """A name or key of something that the one who asks may not see; it is said no more than that."""
+    return _answer(409, "conflict", "what should be unique is taken: take another name or another key")
 
 
 async def _answer_validation_error(_request: Request, error: Exception) -> JSONResponse:

@@ -13,39 +13,54 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from shoal_wire.encoding import decode_struct
 from shoal_wire.errors import Malformed
 
-from shoal_fleet import about
+from shoal_fleet import about, kek_routes
+from shoal_fleet.access import routes as access
 from shoal_fleet.access.gate import Gate
+from shoal_fleet.access.oidc import Provider
+from shoal_fleet.access.passwords import Passwords
 from shoal_fleet.api import BodyLimit, install_error_answers
+from shoal_fleet.audit import routes as audit
+from shoal_fleet.audit.checkpoints import AuditKey, Checkpoints
+from shoal_fleet.audit.recorder import AuditRecorder, OutcomeRecording
 from shoal_fleet.broker.configuration import BrokerPaths, BrokerSettings
+from shoal_fleet.broker.eviction import Evictions, issue_briefly
 from shoal_fleet.broker.files import write_server, write_start
 from shoal_fleet.broker.process import Broker
 from shoal_fleet.broker.unit import BrokerUnit
 from shoal_fleet.configuration import Configuration
+from shoal_fleet.console import login, provider_login
 from shoal_fleet.console import routes as console
 from shoal_fleet.database import Sessions, make_sessions
 from shoal_fleet.delivery import make_delivery
 from shoal_fleet.devices import routes as devices
 from shoal_fleet.enrolment import routes as enrolment
-from shoal_fleet.enrolment.service import Addresses
+from shoal_fleet.enrolment.service import Addresses, Terms
 from shoal_fleet.errors import BrokenState
-from shoal_fleet.keys import OnlineKeys
+from shoal_fleet.exposures import routes as exposures
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.listeners import GRACE_S, Listener, TlsFiles, bind_socket, make_devices_context, make_operators_context
 from shoal_fleet.messaging.worker import Messaging
-from shoal_fleet.pki.authority import Authority, Identity, certificate_is_due
+from shoal_fleet.pki.authorities import Authorities
+from shoal_fleet.pki.authority import Identity, certificate_is_due
 from shoal_fleet.pki.files import PUBLIC, write_whole
 from shoal_fleet.releases import routes as releases
 from shoal_fleet.releases.sealed_store import SealedStore
+from shoal_fleet.renewal import routes as renewal
+from shoal_fleet.renewal import service as renewal_service
 from shoal_fleet.revocations import Revocations
 from shoal_fleet.rollouts import routes as rollouts
-from shoal_fleet.state import StatePaths, lock_state, open_database
+from shoal_fleet.rollouts.takeover import take_over
+from shoal_fleet.secrets import routes as secrets
+from shoal_fleet.state import StatePaths, lock_state, open_database, open_keys
 from shoal_fleet.telemetry import routes as telemetry
 from shoal_fleet.times import Clock
 from shoal_fleet.trust import routes as trust
 from shoal_fleet.trust import service as trust_service
+from shoal_fleet.trust.expiry import ExpiryWatch
 from shoal_fleet.tuning import routes as tuning
 
 UPKEEP_S = 60.0
@@ -63,7 +78,12 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(
-    paths: StatePaths, configuration: Configuration, *, clock: Clock, announce: Callable[[Addresses], None]
+    paths: StatePaths,
+    configuration: Configuration,
+    *,
+    vault: Vault,
+    clock: Clock,
+    announce: Callable[[Addresses], None],
 ) -> None:
     """Run the fleet until SIGTERM or SIGINT. Must be called from the main thread; `announce` is told where it listens.
 
@@ -73,7 +93,7 @@ async def serve(
     lock = lock_state(paths)
     engine = open_database(paths)
     try:
-        server = Server(paths, configuration, sessions=make_sessions(engine), clock=clock)
+        server = Server(paths, configuration, sessions=make_sessions(engine), vault=vault, clock=clock)
         await server.run(announce)
     finally:
         engine.dispose()
@@ -83,22 +103,27 @@ async def serve(
 class Server:
     """All parts, wired. Making one writes the files that they start from and takes the ports."""
 
-    def __init__(self, paths: StatePaths, configuration: Configuration, *, sessions: Sessions, clock: Clock) -> None:
+    def __init__(
+        self, paths: StatePaths, configuration: Configuration, *, sessions: Sessions, vault: Vault, clock: Clock
+    ) -> None:
         self._paths = paths
         self._configuration = configuration
         self._sessions = sessions
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._keys = OnlineKeys.load_or_create(paths.keys)
-        self._authority = Authority.load(paths.authority)
+        self._keys = open_keys(paths, sessions, vault=vault, now=clock())
+        self._authorities = Authorities.load(paths.authority)
+        self._expiry_watch = ExpiryWatch()
         with sessions() as session:
-            trust_service.check_keys(session, keys=self._keys)
+            trust_service.take_up_keys(session, keys=self._keys)
+        self._recorder = AuditRecorder(sessions, clock=clock)
+        self._checkpoints = Checkpoints(sessions, key=AuditKey.load_or_create(paths.keys), clock=clock)
         self._store = SealedStore(paths.sealed)
         self._store.open()
         self._revocations = Revocations(
             sessions=sessions,
             clock=clock,
-            authority=self._authority,
+            authorities=self._authorities,
             paths=paths.broker,
             apply=lambda: self._call_soon(self._apply_revocations),
         )
@@ -114,6 +139,7 @@ class Server:
             self._loop.add_signal_handler(number, stop.set)
         async with self._broker, asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self._broker.supervise()), tasks.create_task(self._keep_up())]
+            background.append(tasks.create_task(self._evictions.serve()))
             async with self._messaging:
                 serving = [
                     tasks.create_task(self._operators.serve(sockets=[self._operators_socket])),
@@ -146,7 +172,7 @@ class Server:
         broker_port = write_start(
             paths.broker,
             settings=BrokerSettings(bind_address=settings.bind, port=settings.broker_port),
-            authority_pem=self._authority.certificate_pem,
+            authority_pem=self._authorities.trusted_pem,
             server=identity,
         )
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -163,9 +189,9 @@ class Server:
         """Make the two applications and the connection to the broker."""
         paths = self._paths
         self._server_files = TlsFiles.write(paths.tls, name="server", identity=identity)
-        fleet = self._authority.issue_fleet(now=self._now())
+        fleet = self._authorities.issue_fleet(now=self._now())
         self._client_files = TlsFiles.write(paths.tls, name="fleet", identity=fleet)
-        self._client_context = ssl.create_default_context(cafile=paths.authority_certificate)
+        self._client_context = ssl.create_default_context(cafile=paths.broker.authority)
         self._client_context.load_cert_chain(self._client_files.certificate, self._client_files.key)
         bind = self._configuration.bind
         self._messaging = Messaging(
@@ -174,34 +200,68 @@ class Server:
             port=self._addresses.broker_port,
             context=self._client_context,
             signer=self._keys.assignment,
-            fleet_key=self._keys.hpke,
+            vault=self._keys.vault,
             clock=self._clock,
+        )
+        self._evictions = Evictions(
+            host=_ANYWHERE.get(bind, bind),
+            port=self._addresses.broker_port,
+            authority=paths.broker.authority,
+            issue=issue_briefly(self._authorities, now=self._now),
+        )
+        self._renewal = renewal.make_router(
+            sessions=self._sessions,
+            clock=self._clock,
+            terms=renewal_service.Terms(
+                authorities=self._authorities,
+                operators_url=self._addresses.operators_url,
+                valid_days=self._configuration.certificate_days,
+            ),
+            publish_revocations=self._revocations.publish,
         )
         self._operators_context = make_operators_context(self._server_files)
         self._devices_context = make_devices_context(
-            self._server_files, authority=paths.authority_certificate, crl=paths.broker.crl
+            self._server_files, authorities=paths.broker.authority, crl=paths.broker.crl
         )
-        self._operators = Listener(
-            BodyLimit(self._make_api(), unlimited="/api/v1/sealed/"), context=self._operators_context
-        )
+        recorded = OutcomeRecording(self._make_api(), recorder=self._recorder)
+        self._operators = Listener(BodyLimit(recorded, unlimited="/api/v1/sealed/"), context=self._operators_context)
         self._devices = Listener(
-            make_delivery(sessions=self._sessions, store=self._store), context=self._devices_context
+            make_delivery(sessions=self._sessions, store=self._store, renewal=self._renewal),
+            context=self._devices_context,
         )
 
     def _make_api(self) -> FastAPI:
         """Application of the operators' listener."""
         app = FastAPI(title="Shoal fleet", version="1", openapi_url=None, docs_url=None, redoc_url=None)
         install_error_answers(app)
-        sessions, clock, keys = self._sessions, self._clock, self._keys
-        gate = Gate(sessions, clock=clock)
-        addresses, authority = self._addresses, self._authority
+        clock, keys = self._clock, self._keys
+        gate = Gate(self._sessions, clock=clock)
+        # Sessions end at the caller's reach, except where a feature has no gate or belongs to no project.
+        sessions, whole = gate.sessions, self._sessions
+        passwords = Passwords()
         for router in (
-            about.make_router(sessions=sessions, gate=gate, public_keys=keys.public, describe=app.openapi),
-            devices.make_router(
-                sessions=sessions, gate=gate, clock=clock, publish_revocations=self._revocations.publish
+            about.make_router(
+                sessions=whole,
+                gate=gate,
+                public_keys=lambda: keys.public,
+                describe=app.openapi,
+                find_trouble=self._find_trouble,
             ),
-            enrolment.make_router(sessions=sessions, gate=gate, clock=clock, authority=authority, addresses=addresses),
-            trust.make_router(sessions=sessions, gate=gate, clock=clock, keys=keys),
+            devices.make_router(
+                sessions=sessions, gate=gate, clock=clock, note_shut_out=self._note_shut_out, wake=self._messaging.wake
+            ),
+            exposures.make_router(sessions=sessions, gate=gate),
+            kek_routes.make_router(sessions=whole, gate=gate, paths=self._paths),
+            access.make_router(sessions=whole, gate=gate, clock=clock, passwords=passwords),
+            enrolment.make_router(
+                sessions=whole,
+                gate=gate,
+                clock=clock,
+                terms=self._make_terms(),
+                note_replaced=self._note_shut_out,
+            ),
+            self._renewal,
+            trust.make_router(sessions=whole, gate=gate, clock=clock, keys=keys),
             releases.make_router(
                 sessions=sessions,
                 gate=gate,
@@ -211,19 +271,52 @@ class Server:
                 limit_bytes=self._configuration.max_sealed_bytes,
             ),
             rollouts.make_router(
-                sessions=sessions, gate=gate, clock=clock, fleet_key=keys.hpke, wake=self._messaging.wake
+                sessions=sessions, gate=gate, clock=clock, vault=keys.vault, wake=self._messaging.wake
             ),
+            secrets.make_router(gate=gate, clock=clock, wake=self._messaging.wake),
             telemetry.make_router(sessions=sessions, gate=gate, clock=clock),
+            audit.make_router(sessions=whole, gate=gate, checkpoints=self._checkpoints),
             tuning.make_router(sessions=sessions, gate=gate),
             console.make_router(sessions=sessions, gate=gate, clock=clock, describe=app.openapi),
+            login.make_router(
+                sessions=whole,
+                gate=gate,
+                clock=clock,
+                passwords=passwords,
+                has_provider=self._configuration.oidc is not None,
+            ),
+            *self._make_provider_routers(),
         ):
             app.include_router(router)
         return app
 
+    def _make_terms(self) -> Terms:
+        vault = self._keys.vault
+        return Terms(
+            addresses=self._addresses,
+            authority=self._authorities,
+            renewed_days=self._configuration.certificate_days,
+            take_over=lambda session, old, new, now: take_over(session, old=old, new=new, vault=vault, now=now),
+        )
+
+    def _make_provider_routers(self) -> list[APIRouter]:
+        """None without an identity provider."""
+        settings = self._configuration.oidc
+        if settings is None:
+            return []
+        redirect_uri = self._addresses.operators_url + provider_login.CALLBACK_PATH
+        provider = Provider(settings, redirect_uri=redirect_uri, clock=self._clock)
+        return [provider_login.make_router(sessions=self._sessions, clock=self._clock, provider=provider)]
+
     async def _keep_up(self) -> None:
         """Renew what is due, again and again; what fails is tried again the next time."""
         while True:
-            for step in (self._renew_metadata, self._revocations.renew, self._renew_certificates):
+            for step in (
+                self._renew_metadata,
+                self._revocations.renew,
+                self._renew_certificates,
+                self._checkpoints.renew,
+            ):
                 try:
                     await asyncio.to_thread(step)
                 except Exception:
@@ -233,10 +326,12 @@ class Server:
     def _renew_metadata(self) -> None:
         with self._sessions() as session:
             trust_service.renew(session, keys=self._keys, now=self._clock())
+            session.rollback()
+            self._expiry_watch.look(session, now=self._clock())
 
     def _renew_certificates(self) -> None:
         if certificate_is_due(self._client_files.certificate.read_bytes(), now=self._now()):
-            fleet = self._authority.issue_fleet(now=self._now())
+            fleet = self._authorities.issue_fleet(now=self._now())
             self._client_files = TlsFiles.write(self._paths.tls, name="fleet", identity=fleet)
             self._call_soon(self._apply_certificates)
         if certificate_is_due(self._server_files.certificate.read_bytes(), now=self._now()):
@@ -246,7 +341,7 @@ class Server:
             self._call_soon(self._apply_certificates)
 
     def _issue_server(self) -> Identity:
-        return self._authority.issue_server(self._configuration.certificate_names, now=self._now())
+        return self._authorities.issue_server(self._configuration.certificate_names, now=self._now())
 
     def _apply_certificates(self) -> None:
         for context in (self._operators_context, self._devices_context):
@@ -258,6 +353,15 @@ class Server:
         self._devices_context.load_verify_locations(self._paths.broker.crl)
         self._devices.close_connections()
         self._broker.reload()
+
+    def _note_shut_out(self, device_id: str) -> None:
+        """A device was shut out: nobody of that name gets in, and its open connection ends in a moment."""
+        self._revocations.publish()
+        self._evictions.put(device_id)
+        self._messaging.wake()
+
+    def _find_trouble(self) -> list[str]:
+        return list(filter(None, [self._revocations.find_trouble()]))
 
     def _call_soon(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)

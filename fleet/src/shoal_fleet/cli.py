@@ -1,4 +1,4 @@
-"""How is the server started? `shoal-fleet init | serve | token`"""
+"""How is the server started? `shoal-fleet init | serve | kek | keys | user | token | project`"""
 
 import argparse
 import asyncio
@@ -10,16 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from shoal_fleet.access.models import Role
-from shoal_fleet.access.service import create_token, revoke_token
+from shoal_fleet import authority_cli, kek_cli, keys_cli, people_cli
 from shoal_fleet.app import serve
 from shoal_fleet.broker.errors import BrokerError
 from shoal_fleet.configuration import load_configuration
-from shoal_fleet.database import make_sessions
 from shoal_fleet.enrolment.service import Addresses
 from shoal_fleet.errors import BadConfiguration, FleetError
 from shoal_fleet.pki.errors import PkiError
-from shoal_fleet.state import StatePaths, initialise, open_database
+from shoal_fleet.state import StatePaths, initialise, unlock
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -53,46 +51,31 @@ def _make_parser() -> argparse.ArgumentParser:
     for name in ("port", "devices-port", "broker-port"):
         serving.add_argument(f"--{name}", type=int, help="0: any free one, which is then kept")
     serving.set_defaults(run=_serve)
-    token = commands.add_parser("token", help="make or revoke an API token")
-    actions = token.add_subparsers(required=True, metavar="ACTION")
-    add = actions.add_parser("add", help="make a token; it is printed this once")
-    add.add_argument("--role", choices=[role.value for role in Role], default=Role.READ.value)
-    add.set_defaults(run=_add_token)
-    revoke = actions.add_parser("revoke", help="take a token back")
-    revoke.set_defaults(run=_revoke_token)
-    for command in (add, revoke):
-        command.add_argument("name")
-    for command in (init, serving, add, revoke):
+    for command in (init, serving):
+        command.add_argument("--kek", metavar="URI", help=kek_cli.KEK_HELP)
         command.add_argument("--state", type=Path, default=_default_state(), help="folder (SHOAL_STATE): %(default)s")
+    authority_cli.add_parsers(commands, state=_default_state())
+    kek_cli.add_parsers(commands, state=_default_state())
+    keys_cli.add_parsers(commands, state=_default_state())
+    people_cli.add_parsers(commands, state=_default_state())
     return parser
 
 
-def _init(_arguments: argparse.Namespace, paths: StatePaths) -> None:
-    _print(initialise(paths, now=time.time()))
+def _init(arguments: argparse.Namespace, paths: StatePaths) -> None:
+    configuration = load_configuration(paths.configuration, environment=os.environ, options={"kek": arguments.kek})
+    vault = unlock(paths, kek_uri=configuration.kek, now=time.time())
+    _print(initialise(paths, now=time.time(), vault=vault))
 
 
 def _serve(arguments: argparse.Namespace, paths: StatePaths) -> None:
-    names = ("bind", "host", "port", "devices_port", "broker_port")
+    names = ("bind", "host", "port", "devices_port", "broker_port", "kek")
     options = {name: getattr(arguments, name) for name in names}
     configuration = load_configuration(paths.configuration, environment=os.environ, options=options)
-    made = initialise(paths, now=time.time())
+    vault = unlock(paths, kek_uri=configuration.kek, now=time.time())
+    made = initialise(paths, now=time.time(), vault=vault)
     if made.token is not None:
         _print(made)
-    asyncio.run(serve(paths, configuration, clock=time.time, announce=_announce))
-
-
-def _add_token(arguments: argparse.Namespace, paths: StatePaths) -> None:
-    engine = open_database(paths)
-    with make_sessions(engine)() as session:
-        print(create_token(session, name=arguments.name, role=Role(arguments.role), now=time.time()))
-    engine.dispose()
-
-
-def _revoke_token(arguments: argparse.Namespace, paths: StatePaths) -> None:
-    engine = open_database(paths)
-    with make_sessions(engine)() as session:
-        revoke_token(session, arguments.name, now=time.time())
-    engine.dispose()
+    asyncio.run(serve(paths, configuration, vault=vault, clock=time.time, announce=_announce))
 
 
 def _announce(addresses: Addresses) -> None:

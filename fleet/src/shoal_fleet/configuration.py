@@ -14,9 +14,30 @@ import msgspec
 from msgspec import Meta
 
 from shoal_fleet.errors import BadConfiguration
+from shoal_fleet.pki.certificates import RENEWED_DAYS
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
+ProvidedRole = Annotated[str, Meta(pattern=r"^(viewer|operator|releaser|admin)@(\*|[a-z0-9][a-z0-9-]{0,62})$")]
 HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9:.-]{1,253}$")]
+
+
+class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An identity provider that people may log in at (OpenID Connect)."""
+
+    issuer: Annotated[str, Meta(pattern=r"^https://[^\s?#]+$", max_length=300)]
+    """Its address, as its ID tokens name it."""
+    client_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    """What the provider calls this fleet."""
+    client_secret_file: str = ""
+    """File with the secret that goes with it; empty for a client without one."""
+    ca_file: str = ""
+    """Certificate authority of the provider in PEM; empty for those of the system."""
+    name_claim: str = "preferred_username"
+    """Claim of the ID token that is the user's name."""
+    groups_claim: str = "groups"
+    """Claim of the ID token that lists the user's groups."""
+    roles: dict[str, tuple[ProvidedRole, ...]]
+    """By group, what its members may do where: `operator@yard`, or `admin@*` for every project."""
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,8 +57,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Name or address under which boards and operators reach this machine. Enrolled boards keep it."""
     names: Annotated[tuple[HostName, ...], Meta(max_length=32)] = ()
     """Further names that the server's certificate should have, beside `host`, 127.0.0.1 and localhost."""
+    certificate_days: Annotated[int, Meta(ge=1, le=730)] = RENEWED_DAYS
+    """How long a device's certificate lasts whose agent renews it, which it does after two thirds of that."""
     max_sealed_bytes: Annotated[int, Meta(ge=1)] = 16 << 30
     """Largest sealed file that may be uploaded."""
+    kek: Annotated[str, Meta(max_length=2000)] = ""
+    """URI of the key-encryption key (`kek/schemes.py`); empty: the one that the database names, at first a key file."""
+
+    oidc: OidcSettings | None = None
+    """Identity provider; without one people have passwords here."""
 
     @property
     def certificate_names(self) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """What does the listener for devices serve?
 
-Sealed files by digest and signed metadata, the same to every device. Whatever is particular to one goes over MQTT. Who
-asks was settled by TLS: a client certificate of this fleet that isn't revoked.
+Sealed files by digest and signed metadata, the same to every device, and the next certificate to one that asks in time.
+Whatever else is particular to one goes over MQTT. Who asks was settled by TLS: a client certificate of this fleet that
+isn't revoked.
 """
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, Response
 from shoal_wire import paths
 
@@ -36,8 +37,8 @@ class DeliveryRoutes:
             return Response(trust.read_target(session, prefixed_path), media_type="application/octet-stream")
 
 
-def make_delivery(*, sessions: Sessions, store: SealedStore) -> FastAPI:
-    """Application of the devices' listener."""
+def make_delivery(*, sessions: Sessions, store: SealedStore, renewal: APIRouter) -> FastAPI:
+    """Application of the devices' listener. `renewal` holds the paths by which a device renews its certificate."""
     app = FastAPI(title="Shoal deliveries", openapi_url=None, docs_url=None, redoc_url=None)
     install_error_answers(app)
     routes = DeliveryRoutes(sessions=sessions, store=store)
@@ -47,4 +48,5 @@ def make_delivery(*, sessions: Sessions, store: SealedStore) -> FastAPI:
         (paths.TUF_TARGETS + "{prefixed_path:path}", routes.read_target),
     ):
         app.add_api_route(path, handler, methods=["GET", "HEAD"])
+    app.include_router(renewal)
     return app

@@ -2,7 +2,10 @@
 
 FleetError
 ├── NotAllowed        no token, or one that doesn't count: log in again
-│   └── WrongRole     a token that counts, but not for this
+│   ├── WrongRole     known, but not for this
+│   ├── LoginNeeded   a page that wants a login first
+│   └── CrossSite     a cookie that another site's page made the browser send
+├── TooSoon           too many failed attempts: wait, then ask again
 ├── NotFound          no such thing: look at the list
 ├── Conflict          another state than the request expects: look at the present one, then ask again
 ├── Refused           the request itself is wrong: asking again doesn't help
@@ -24,6 +27,22 @@ class NotAllowed(FleetError):
 
 class WrongRole(NotAllowed):
     """Who asks is known, and may not do this."""
+
+
+class LoginNeeded(NotAllowed):
+    """Who looks at a page isn't logged in."""
+
+
+class CrossSite(NotAllowed):
+    """A request that changes something came with a cookie, but not from a page of this fleet."""
+
+
+class TooSoon(FleetError):
+    """Too many attempts failed of late."""
+
+    def __init__(self, message: str, *, wait_s: float) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class NotFound(FleetError):

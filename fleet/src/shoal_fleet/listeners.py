@@ -44,8 +44,8 @@ def make_operators_context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def make_devices_context(files: TlsFiles, *, authority: Path, crl: Path) -> ssl.SSLContext:
-    """TLS 1.3, for clients with a certificate of the authority that isn't revoked.
+def make_devices_context(files: TlsFiles, *, authorities: Path, crl: Path) -> ssl.SSLContext:
+    """TLS 1.3, for clients with a certificate of one of the authorities that isn't revoked.
 
     A newer revocation list is added by `load_verify_locations` and counts from the next handshake. No session is taken
     up again, as that would skip the list.
@@ -54,7 +54,7 @@ def make_devices_context(files: TlsFiles, *, authority: Path, crl: Path) -> ssl.
     context.verify_mode = ssl.CERT_REQUIRED
     context.num_tickets = 0
     context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
-    context.load_verify_locations(authority)
+    context.load_verify_locations(authorities)
     context.load_verify_locations(crl)
     return context
 

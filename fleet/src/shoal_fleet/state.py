@@ -5,6 +5,7 @@ authority/      the certificate authority        fleet-keys.json  public halves 
 broker/         the broker's settings and state  addresses.json   where the listeners are
 tls/            certificates of the listeners    fleet.toml       settings, if any (`configuration.py`)
 sealed/         sealed files by digest           lock             held by the server that runs
+kek/            the key-encryption key, unless it is elsewhere (`kek/schemes.py`): left out of back-ups
 """
 
 import fcntl
@@ -15,14 +16,18 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Engine
 
-from shoal_fleet.access.models import Role
+from shoal_fleet.access.roles import Role
 from shoal_fleet.access.service import create_token, has_tokens
 from shoal_fleet.broker.configuration import BrokerPaths
-from shoal_fleet.database import make_sessions, open_engine
+from shoal_fleet.database import Sessions, make_sessions, open_engine, writing
 from shoal_fleet.errors import Conflict
-from shoal_fleet.keys import FleetKeys, OnlineKeys
+from shoal_fleet.kek import service as kek
+from shoal_fleet.kek.vault import Vault
+from shoal_fleet.keys import FleetKeys, OnlineKeys, forget_plain_key
+from shoal_fleet.pki.authorities import Authorities
 from shoal_fleet.pki.authority import CERTIFICATE_FILE, Authority
 from shoal_fleet.pki.files import PUBLIC, make_private_folder, write_whole
+from shoal_fleet.releases import content_keys
 from shoal_fleet.schema import migrate
 
 FIRST_TOKEN_NAME = "first"  # noqa: S105 (a name, no secret)
@@ -97,21 +102,54 @@ class Made(msgspec.Struct, frozen=True):
     token: str | None
 
 
-def initialise(paths: StatePaths, *, now: float) -> Made:
+def unlock(paths: StatePaths, *, kek_uri: str = "", now: float) -> Vault:
+    """The vault, opened by the key-encryption key of that URI; by the one that the database names where it is empty.
+
+    Raises:
+        BadConfiguration: the key can't be reached, or isn't the one.
+    """
+    make_private_folder(paths.folder)
+    engine = open_database(paths)
+    try:
+        with make_sessions(engine)() as session, writing(session):
+            return kek.unlock(session, uri=kek_uri, state=paths.folder, now=now)
+    finally:
+        engine.dispose()
+
+
+def open_keys(paths: StatePaths, sessions: Sessions, *, vault: Vault, now: float) -> OnlineKeys:
+    """The fleet's keys; those that are missing are made, and what an earlier version kept in the clear is wrapped.
+
+    Raises:
+        BrokenState: a file or a row holds no key of its kind.
+        Untrusted: content keys are sealed to another key of the fleet, as after a restore of the database alone.
+    """
+    with sessions() as session, writing(session):
+        keys = OnlineKeys.load_or_create(paths.keys, session, vault=vault, now=now)
+        content_keys.take_over_grants(session, keys.recipient, vault=vault)
+    forget_plain_key(paths.keys)
+    return keys
+
+
+def initialise(paths: StatePaths, *, now: float, vault: Vault | None = None) -> Made:
     """Make keys, authority, database and first API token, each where it is missing. On disk when this returns.
+
+    Without a vault, it is opened as the database says.
 
     Raises:
         BrokenState, BrokenAuthority: a file of an earlier start is damaged.
+        BadConfiguration: the key-encryption key can't be reached.
     """
     make_private_folder(paths.folder)
-    keys = OnlineKeys.load_or_create(paths.keys)
-    write_whole(paths.fleet_keys, msgspec.json.encode(keys.public), mode=PUBLIC)
-    if paths.authority_certificate.exists():
-        authority = Authority.load(paths.authority)
-    else:
-        authority = Authority.create(paths.authority, now=datetime.fromtimestamp(now, UTC))
+    vault = vault or unlock(paths, now=now)
     engine = open_database(paths)
     try:
+        keys = open_keys(paths, make_sessions(engine), vault=vault, now=now)
+        write_whole(paths.fleet_keys, msgspec.json.encode(keys.public), mode=PUBLIC)
+        if paths.authority_certificate.exists():
+            authority = Authorities.load(paths.authority).issuer
+        else:
+            authority = Authority.create(paths.authority, now=datetime.fromtimestamp(now, UTC))
         token = _make_first_token(engine, now=now)
     finally:
         engine.dispose()
@@ -145,4 +183,4 @@ def _make_first_token(engine: Engine, *, now: float) -> str | None:
         if has_tokens(session):
             return None
         session.rollback()
-        return create_token(session, name=FIRST_TOKEN_NAME, role=Role.ADMIN, now=now)
+        return create_token(session, name=FIRST_TOKEN_NAME, roles=[Role.ADMIN], now=now)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal_fleet.database import make_sessions, open_engine
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.messaging.dispatch import Dispatcher
 from shoal_fleet.messaging.inbox import Inbox, Message
 from shoal_fleet.messaging.link import Link
@@ -37,7 +37,7 @@ def main(database: str, port: str, authority: str, chain: str) -> None:
         make_sessions(open_engine(Path(database))),
         publisher=KillingPublisher(),
         signer=KeySigner(Ed25519PrivateKey.generate()),
-        fleet_key=X25519PrivateKey.generate(),
+        vault=Vault(bytes(32)),
         clock=time.time,
     )
     Link(host="127.0.0.1", port=int(port), context=context, inbox=inbox).start()

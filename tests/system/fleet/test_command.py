@@ -174,10 +174,10 @@ def test_upper_case_fingerprint_with_colons_will_do(stranger: Operator) -> None:
 
 def test_token_that_was_revoked_or_may_only_read(stranger: Operator) -> None:
     state = stranger.fleet.program.state
-    token = run_cli(state, "token", "add", "guest", "--role", "read").stdout.strip()
+    token = run_cli(state, "token", "add", "guest", "--role", "viewer").stdout.strip()
     assert stranger.log_in(token=token).code == 0
     assert stranger.shoal("device", "list").code == 0
-    stranger.shoal("device", "token", "--name", "x").refused(1, "has the role read, expected admin")
+    stranger.shoal("device", "token", "--name", "x").refused(1, "expected the role operator, found viewer of *")
     assert run_cli(state, "token", "revoke", "guest").returncode == 0
     stranger.shoal("device", "list").refused(1, "revoked; log in with a token that counts: `shoal login URL`")
 
@@ -354,7 +354,10 @@ def test_rollout_is_started_watched_shown_and_aborted(operator: Operator) -> Non
     listed = operator.shoal("rollout", "list", "--json").json
     assert {"id": started["id"], "counts": {"assigned": 1}}.items() <= listed[0].items()
     assert "1 assigned" in operator.shoal("rollout", "list").out
-    assert operator.shoal("rollout", "show", number).out.splitlines()[1] == "  patient: assigned"
+    assert operator.shoal("rollout", "show", number).out.splitlines()[1:] == [
+        "  started by token:first",
+        "  patient: assigned",
+    ]
 
     assert operator.shoal("rollout", "abort", number).out == f"rollout {number} is aborted\n"
     operator.shoal("rollout", "abort", number).refused(1, "has aborted already")

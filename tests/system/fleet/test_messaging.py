@@ -64,7 +64,7 @@ class Fleet:
             port=self.site.port,
             context=self.site.context(self._identity),
             signer=self.keys.assignment,
-            fleet_key=self.keys.hpke,
+            vault=self.keys.vault,
             clock=time.time,
         )
         self.site.runner.run(messaging.__aenter__())
@@ -114,7 +114,7 @@ class Fleet:
         add_release(self.sessions, self.keys, name="notes", version=1)
         with self.sessions() as session:
             wanted = RolloutStart("notes", 1, ("all",), ProbationLimits())
-            return rollouts.start(session, wanted, fleet_key=self.keys.hpke, now=time.time())
+            return rollouts.start(session, wanted, by="user:anna", vault=self.keys.vault, now=time.time())
 
     def is_published(self) -> bool:
         with self.sessions() as session:

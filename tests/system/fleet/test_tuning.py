@@ -37,7 +37,7 @@ class Fleet:
             port=site.port,
             context=site.context(site.authority.issue_fleet(now=site.now)),
             signer=self._keys.assignment,
-            fleet_key=self._keys.hpke,
+            vault=self._keys.vault,
             clock=time.time,
         )
 
@@ -51,7 +51,7 @@ class Fleet:
     def assign(self, board: Board) -> None:
         wanted = RolloutStart("notes", 1, (board.id,), ProbationLimits())
         with self.sessions() as session:
-            rollouts.start(session, wanted, fleet_key=self._keys.hpke, now=time.time())
+            rollouts.start(session, wanted, by="user:anna", vault=self._keys.vault, now=time.time())
         self.messaging.wake()
 
     def tells_its_kind(self, board: Board) -> bool:

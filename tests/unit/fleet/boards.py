@@ -8,16 +8,22 @@ from pathlib import Path
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+from shoal_fleet.access.models import Project, ReleaseName
+from shoal_fleet.access.roles import DEFAULT_PROJECT
 from shoal_fleet.database import Sessions, make_sessions, open_engine, writing
 from shoal_fleet.devices.models import Device
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.releases.models import FleetGrant, Release
+from shoal_fleet.releases.content_keys import keep
+from shoal_fleet.releases.models import Release
 from shoal_fleet.schema import all_tables
+from shoal_fleet.signing_keys import NAMES, load_signing_key
 from shoal_fleet.trust.models import Target
 from shoal_wire import envelope
 from shoal_wire.encoding import encode
 from shoal_wire.envelope import KeySigner
-from shoal_wire.grant import FLEET, GrantContext, hpke_public_text, make_grant
+from shoal_wire.grant import RecipientKeys, hpke_public_text
+from shoal_wire.hybrid_key import HybridPrivateKey
 from shoal_wire.messages import (
     Assignment,
     Batch,
@@ -40,19 +46,28 @@ IN_MEMORY = Path(":memory:")
 def make_database(path: Path = IN_MEMORY) -> Sessions:
     engine = open_engine(path)
     all_tables().create_all(engine)
-    return make_sessions(engine)
+    sessions = make_sessions(engine)
+    with sessions() as session, writing(session):
+        session.add(Project(name=DEFAULT_PROJECT, created_at=NOW))
+    return sessions
 
 
 def close_database(sessions: Sessions) -> None:
     sessions.kw["bind"].dispose()
 
 
-def make_keys() -> OnlineKeys:
+def make_keys(folder: Path | None = None) -> OnlineKeys:
+    """In memory; those that sign also in a folder, if one is given."""
+    hybrid = HybridPrivateKey.generate()
+    signing = {name: ed25519.Ed25519PrivateKey.generate() for name in NAMES}
+    if folder is not None:
+        signing = {name: load_signing_key(folder / f"{name}.pem") for name in NAMES}
     return OnlineKeys(
-        snapshot=ed25519.Ed25519PrivateKey.generate(),
-        timestamp=ed25519.Ed25519PrivateKey.generate(),
-        assignment=ed25519.Ed25519PrivateKey.generate(),
-        hpke=x25519.X25519PrivateKey.generate(),
+        **signing,
+        folder=folder,
+        recipient=RecipientKeys(x25519.X25519PrivateKey.generate(), hybrid),
+        hybrid=hybrid,
+        vault=Vault(secrets.token_bytes(32)),
     )
 
 
@@ -64,14 +79,16 @@ class Board:
         self.name = name
         self.identity = ec.generate_private_key(ec.SECP256R1())
         self.hpke = x25519.X25519PrivateKey.generate()
+        self.recipient = RecipientKeys(self.hpke)
         self.signer = KeySigner(self.identity)
         self.stream = secrets.token_hex(16)
         self.counter = 0
 
-    def enrol(self, sessions: Sessions, *, revoked_at: float | None = None) -> None:
+    def enrol(self, sessions: Sessions, *, revoked_at: float | None = None, project: str = DEFAULT_PROJECT) -> None:
         device = Device(
             id=self.id,
             name=self.name,
+            project=project,
             profile="generic",
             agent_version="0.1.0",
             identity_key=envelope.public_text(self.identity.public_key()),
@@ -204,6 +221,7 @@ def add_release(
     floor: int = 1,
     files: int = 2,
     weights: str | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> dict[str, bytes]:
     """Put a release into the database; returns the content key of each of its sealed files."""
     raw = manifest_of(name, version, floor=floor, weights=weights)
@@ -212,19 +230,13 @@ def add_release(
         hashlib.sha256(f"file {number} of {name}".encode()).hexdigest(): hashlib.sha256(b"key %d" % number).digest()
         for number in range(files)
     }
-    context = GrantContext(release=name, version=version, recipient=FLEET)
     with sessions() as session, writing(session):
         release = Release(name=name, version=version, manifest_sha256=sha256, targets_version=1, created_at=NOW)
         session.add(release)
+        session.merge(ReleaseName(name=name, project=project))
         session.flush()
         session.add(Target(path=f"{name}/{version}/manifest.json", sha256=sha256, raw=raw))
-        for digest, content_key in content_keys.items():
-            grant = make_grant(
-                content_key, keys.hpke.public_key(), context=context, ciphertext_sha256=digest, counter=1
-            )
-            session.add(
-                FleetGrant(release_id=release.id, ciphertext_sha256=digest, counter=1, sealed_key=grant.sealed_key)
-            )
+        keep(session, release, content_keys, vault=keys.vault)
     return content_keys
 
 

@@ -9,6 +9,7 @@ from shoal_fleet import errors
 from shoal_fleet.api import MAX_BODY_BYTES, BodyLimit, install_error_answers
 from shoal_fleet.pki.errors import BadCsr, BrokenAuthority
 from shoal_wire.errors import Damaged, Malformed, Unsupported, Untrusted
+from sqlalchemy.exc import IntegrityError
 
 RAISED: list[Exception] = []
 
@@ -53,6 +54,7 @@ def client() -> Client:
     [
         (errors.NotAllowed("a reason"), 401, "not_allowed"),
         (errors.WrongRole("a reason"), 403, "wrong_role"),
+        (errors.CrossSite("a reason"), 403, "cross_site"),
         (errors.NotFound("a reason"), 404, "not_found"),
         (errors.Conflict("a reason"), 409, "conflict"),
         (errors.TooLarge("a reason"), 413, "too_large"),
@@ -75,9 +77,28 @@ def test_each_error_has_its_status(client: Client, error: Exception, status: int
 def test_every_error_of_the_fleet_has_an_answer(client: Client) -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.FleetError)]
     for kind in kinds:
-        if kind is not errors.FleetError:
-            RAISED.append(kind("a reason"))
+        if kind not in (errors.FleetError, errors.LoginNeeded):
+            RAISED.append(kind("a reason", wait_s=3.2) if kind is errors.TooSoon else kind("a reason"))
             assert client.get("/fail").json()["error"]["message"] == "a reason"
+
+
+def test_who_comes_too_soon_is_told_when_to_come_again(client: Client) -> None:
+    RAISED.append(errors.TooSoon("a reason", wait_s=3.2))
+    reply = client.get("/fail")
+    assert (reply.status_code, reply.json()["error"]["code"], reply.headers["Retry-After"]) == (429, "too_soon", "4")
+
+
+def test_who_must_log_in_is_sent_there_and_told_the_way_back(client: Client) -> None:
+    RAISED.append(errors.LoginNeeded("a reason"))
+    reply = client.get("/fail")
+    assert (reply.status_code, reply.headers["Location"]) == (303, "/login?next=/fail")
+
+
+def test_what_is_taken_is_said_without_who_has_it(client: Client) -> None:
+    RAISED.append(IntegrityError("INSERT INTO device", {"name": "a secret"}, Exception("UNIQUE constraint failed")))
+    reply = client.get("/fail")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (409, "conflict")
+    assert "secret" not in reply.text
 
 
 def test_crash_tells_nothing_of_itself(client: Client) -> None:

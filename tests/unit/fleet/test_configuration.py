@@ -40,6 +40,45 @@ def test_refuses_a_file_that_is_no_toml(tmp_path: Path) -> None:
         load_configuration(file, environment={}, options={})
 
 
+OIDC = """
+[oidc]
+issuer = "https://login.example/realms/yard"
+client_id = "shoal"
+client_secret_file = "/etc/shoal/oidc-secret"
+[oidc.roles]
+keepers = ["operator@yard", "viewer@*"]
+"""
+
+
+def test_an_identity_provider_is_a_table_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(OIDC)
+    found = load_configuration(file, environment={}, options={}).oidc
+    assert found is not None
+    assert (found.issuer, found.name_claim) == ("https://login.example/realms/yard", "preferred_username")
+    assert found.roles == {"keepers": ("operator@yard", "viewer@*")}
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ("https://", "http://"),
+        ("client_id", "client"),
+        ("operator@yard", "owner@yard"),
+        ("operator@yard", "operator"),
+        ("operator@yard", "operator@Yard!"),
+        ("[oidc.roles]", "[oidc.groups]"),
+    ],
+)
+def test_refuses_an_identity_provider_that_is_not_described_as_it_should(
+    tmp_path: Path, there: str, instead: str
+) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(OIDC.replace(there, instead))
+    with pytest.raises(BadConfiguration, match="oidc"):
+        load_configuration(file, environment={}, options={})
+
+
 def test_certificate_names_hold_the_host_and_the_loopback_once(tmp_path: Path) -> None:
     found = load_configuration(
         tmp_path / "none.toml",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shoal_fleet.access.models import ApiToken, Role
+from shoal_fleet.access.models import ApiToken
 from shoal_fleet.database import Sessions, make_sessions, open_engine, writing
 from shoal_fleet.schema import all_tables
 from sqlalchemy import func, select, text
@@ -63,7 +63,7 @@ def test_two_writers_that_read_first_both_succeed(sessions: Sessions) -> None:
 
 
 def make_token(name: str) -> ApiToken:
-    return ApiToken(name=name, secret_sha256=name, role=Role.READ, created_at=0.0)
+    return ApiToken(name=name, secret_sha256=name, created_at=0.0)
 
 
 def count_tokens(sessions: Sessions) -> int | None:

@@ -1,16 +1,19 @@
 """Is a fleet made once, whole, and by one server at a time?"""
 
+import base64
 import json
 import os
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
-from shoal_fleet.access.models import Role
+from shoal_fleet.access.roles import EVERYWHERE, Held, Role
 from shoal_fleet.access.service import authenticate
 from shoal_fleet.database import make_sessions
-from shoal_fleet.errors import Conflict
+from shoal_fleet.errors import BadConfiguration, Conflict
 from shoal_fleet.pki.authority import Authority
-from shoal_fleet.state import StatePaths, initialise, lock_state, open_database
+from shoal_fleet.state import StatePaths, initialise, lock_state, open_database, unlock
 
 from tests.unit.fleet.boards import NOW
 
@@ -25,7 +28,7 @@ def test_first_token_is_that_of_an_administrator(paths: StatePaths) -> None:
     assert token is not None
     engine = open_database(paths)
     with make_sessions(engine)() as session:
-        assert authenticate(session, token, now=NOW).role is Role.ADMIN
+        assert authenticate(session, token, now=NOW).held == {Held(EVERYWHERE, Role.ADMIN)}
     engine.dispose()
 
 
@@ -53,6 +56,7 @@ def test_public_file_holds_public_keys_only(paths: StatePaths) -> None:
         "timestamp": made.fleet_keys.timestamp,
         "assignment": made.fleet_keys.assignment,
         "hpke": made.fleet_keys.hpke,
+        "hybrid": made.fleet_keys.hybrid,
     }
 
 
@@ -71,3 +75,43 @@ def test_one_server_at_a_time(paths: StatePaths) -> None:
         lock_state(paths)
     os.close(held)
     os.close(lock_state(paths))
+
+
+def test_key_beside_the_database_is_warned_of(paths: StatePaths, caplog: pytest.LogCaptureFixture) -> None:
+    initialise(paths, now=NOW)
+    assert "kek/kek.key lies in the state folder" in caplog.text
+
+
+def test_key_elsewhere_is_not_warned_of_and_found_again(
+    paths: StatePaths, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = initialise(paths, now=NOW, vault=unlock(paths, kek_uri=f"file:{tmp_path / 'kek.key'}", now=NOW))
+    assert initialise(paths, now=NOW).fleet_keys == made.fleet_keys
+    assert caplog.text == ""
+    assert not (paths.folder / "kek").exists()
+
+
+def test_back_up_that_leaves_tagged_folders_out_lacks_the_key(paths: StatePaths, tmp_path: Path) -> None:
+    initialise(paths, now=NOW)
+    archive = tmp_path / "back-up.tar"
+    subprocess.run(["tar", "--create", "--exclude-caches-all", "--file", archive, "."], cwd=paths.folder, check=True)
+    with tarfile.open(archive) as opened:
+        names = opened.getnames()
+    assert "./fleet.db" in names
+    assert [name for name in names if "kek" in name] == []
+
+
+def test_restored_back_up_without_the_key_is_refused_and_makes_none(paths: StatePaths) -> None:
+    initialise(paths, now=NOW)
+    key = paths.folder / "kek" / "kek.key"
+    key.unlink()
+    with pytest.raises(BadConfiguration, match=r"kek\.key: No such file .* restore it"):
+        initialise(paths, now=NOW)
+    assert not key.exists()
+
+
+def test_another_configured_key_is_told_from_the_one_that_counts(paths: StatePaths) -> None:
+    initialise(paths, now=NOW)
+    (paths.folder / "other.key").write_text(base64.b64encode(bytes(32)).decode())
+    with pytest.raises(BadConfiguration, match=r"they are under file:kek/kek\.key; configure that as kek, or move"):
+        unlock(paths, kek_uri="file:other.key", now=NOW)

@@ -1,21 +1,81 @@
-"""What does the fleet keep of an API token?"""
+"""What does the fleet keep of those who may use it?
 
-import enum
+Times are Unix seconds by the fleet's clock.
+"""
 
-from sqlalchemy import Enum, Index, String, text
+from sqlalchemy import Enum, ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from shoal_fleet.access.roles import Role
 from shoal_fleet.database import Base
 
-
-class Role(enum.Enum):
-    """What the holder of a token may do."""
-
-    READ = "read"
-    ADMIN = "admin"
-
-
 _ACTIVE = text("revoked_at IS NULL")
+_ROLE = Enum(Role, native_enum=False, length=16, values_callable=lambda roles: [role.value for role in roles])
+
+
+class Project(Base):
+    """Devices and releases that belong together. A project is never removed."""
+
+    __tablename__ = "project"
+
+    name: Mapped[str] = mapped_column(String(63), primary_key=True)
+    created_at: Mapped[float]
+
+
+class ReleaseName(Base):
+    """To which project the releases of a name belong, and with them their rollouts."""
+
+    __tablename__ = "release_name"
+
+    name: Mapped[str] = mapped_column(String(63), primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("project.name"), index=True)
+
+
+class User(Base):
+    """A person."""
+
+    __tablename__ = "user_account"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(100), unique=True)
+    password_hash: Mapped[str | None] = mapped_column(String(300))
+    """Argon2id in its usual text form; None where an identity provider vouches for the person."""
+    subject: Mapped[str | None] = mapped_column(String(300), unique=True)
+    """What the identity provider calls the person: it never changes, while names do. None for a local user."""
+    created_at: Mapped[float]
+    disabled_at: Mapped[float | None]
+
+
+class UserRole(Base):
+    """A role of a user."""
+
+    __tablename__ = "user_role"
+
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), primary_key=True)
+    project: Mapped[str] = mapped_column(String(63), primary_key=True)
+    role: Mapped[Role] = mapped_column(_ROLE, primary_key=True)
+
+
+class LoginSession(Base):
+    """A user who is logged in with a browser. Of the cookie only the digest is kept."""
+
+    __tablename__ = "login_session"
+
+    secret_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), index=True)
+    created_at: Mapped[float]
+    last_seen_at: Mapped[float]
+
+
+class LoginFailures(Base):
+    """How often somebody, or an address, failed to log in of late."""
+
+    __tablename__ = "login_failures"
+
+    subject_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """Of the user's name or of the address: what was typed into the wrong field isn't kept."""
+    failures: Mapped[int]
+    last_at: Mapped[float] = mapped_column(index=True)
 
 
 class ApiToken(Base):
@@ -27,9 +87,17 @@ class ApiToken(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(200))
     secret_sha256: Mapped[str] = mapped_column(String(64), unique=True)
-    role: Mapped[Role] = mapped_column(
-        Enum(Role, native_enum=False, length=16, values_callable=lambda roles: [role.value for role in roles])
-    )
     created_at: Mapped[float]
     last_used_at: Mapped[float | None]
+    expires_at: Mapped[float | None]
     revoked_at: Mapped[float | None]
+
+
+class TokenRole(Base):
+    """A role of a token."""
+
+    __tablename__ = "token_role"
+
+    token_id: Mapped[int] = mapped_column(ForeignKey("api_token.id"), primary_key=True)
+    project: Mapped[str] = mapped_column(String(63), primary_key=True)
+    role: Mapped[Role] = mapped_column(_ROLE, primary_key=True)

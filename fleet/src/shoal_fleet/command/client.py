@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import httpx
 import msgspec
@@ -46,6 +46,33 @@ class Client:
         """
         return self._parse(self._ask("GET", path, params=query))
 
+    def read_lines(self, path: str, *, limit_bytes: int, **query: str | int) -> Iterator[bytes]:
+        """Lines of a GET's answer as they come, each with its end. Raises as `get`, and for a line that is too long."""
+        try:
+            with self._http.stream("GET", path, params=query) as reply:
+                if not reply.is_success:
+                    reply.read()
+                    raise _refusal(reply)
+                yield from _split_lines(reply.iter_bytes(), limit_bytes=limit_bytes, what=path)
+        except httpx.RequestError as error:
+            raise explain(error, url=self.login.url) from None
+
+    def fetch(self, path: str, into: BinaryIO) -> None:
+        """Write the bytes of a GET to a file as they come. Raises as `get`."""
+        try:
+            with self._http.stream("GET", path) as reply:
+                if not reply.is_success:
+                    reply.read()
+                    raise _refusal(reply)
+                for part in reply.iter_bytes():
+                    into.write(part)
+        except httpx.RequestError as error:
+            raise explain(error, url=self.login.url) from None
+
+    def read(self, path: str) -> bytes:
+        """Bytes of a GET. Raises as `get`."""
+        return self._ask("GET", path).content
+
     def post(self, path: str, body: object) -> Any:
         """Parsed JSON of a POST. Raises as `get`."""
         content = msgspec.json.encode(body)
@@ -70,8 +97,7 @@ class Client:
             raise explain(error, url=self.login.url) from None
         if reply.is_success:
             return reply
-        message = "; ".join(filter(None, (_reason(reply), _NEXT_STEPS.get(reply.status_code))))
-        raise _KINDS.get(reply.status_code, CommandError)(message)
+        raise _refusal(reply)
 
     def _parse(self, reply: httpx.Response) -> Any:
         try:
@@ -91,6 +117,23 @@ def explain(error: httpx.RequestError, *, url: str) -> CommandError:
             )
         cause = cause.__cause__ or cause.__context__
     return Unreachable(f"{url}: no answer ({str(error) or type(error).__name__}); is it running?")
+
+
+def _refusal(reply: httpx.Response) -> CommandError:
+    message = "; ".join(filter(None, (_reason(reply), _NEXT_STEPS.get(reply.status_code))))
+    return _KINDS.get(reply.status_code, CommandError)(message)
+
+
+def _split_lines(parts: Iterator[bytes], *, limit_bytes: int, what: str) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+        if len(rest) > limit_bytes:
+            raise CommandError(f"{what}: expected lines of at most {limit_bytes} bytes, found a longer one")
+    if rest:
+        yield rest
 
 
 def _trust_alone(authority: str) -> ssl.SSLContext:

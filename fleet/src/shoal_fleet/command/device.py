@@ -2,13 +2,15 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from urllib.parse import quote
 
+from shoal_fleet.command import exposed
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
 from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, when
 from shoal_fleet.command.parsers import add_command, add_group
-from shoal_fleet.command.views import Device, EnrolmentToken, describe_board, parse
+from shoal_fleet.command.views import Device, EnrolmentToken, Warnings, describe_board, parse
 
 _COLUMNS: Columns[Device] = {
     "NAME": lambda device: device.name,
@@ -48,6 +50,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         run=_token,
     )
     token.add_argument("--name", required=True, help="label of the new device; it may change later")
+    token.add_argument("--project", help="that it will be in; needed where you have several")
     token.add_argument("--valid-for", type=int, default=3600, metavar="SECONDS", help="default: one hour")
     revoke = add_command(
         actions,
@@ -58,13 +61,63 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         run=_revoke,
     )
     revoke.add_argument("--yes", action="store_true", help="do it; without this the command only says what it would do")
-    for parser in (show, revoke):
+    _add_lifecycle(actions, others=(show, revoke))
+    exposed.add_parser(actions)
+
+
+def _add_lifecycle(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", *, others: Sequence[argparse.ArgumentParser]
+) -> None:
+    """What becomes of a device over the years. `others` take a device, too."""
+    decommission = add_command(
+        actions,
+        "decommission",
+        summary="take a device out of use",
+        description="Shut a device out and remove what only a device in use needs; its history stays.",
+        example="shoal device decommission yard-3 --yes",
+        run=_decommission,
+    )
+    decommission.add_argument(
+        "--yes", action="store_true", help="do it; without this the command only says what it would do"
+    )
+    replace = add_command(
+        actions,
+        "replace",
+        summary="have a new board take a device's place",
+        description="Make a token with which a new board enrols and takes over name, project and assignments. The old "
+        "one is shut out at that moment. Secrets must be set anew: they were sealed to the old board.",
+        example="shoal device replace yard-3 --valid-for 86400",
+        run=_replace,
+    )
+    replace.add_argument("--valid-for", type=int, default=86400, metavar="SECONDS", help="default: one day")
+    release = add_command(
+        actions,
+        "release-hold",
+        summary="let a held device get new documents again",
+        description="A device is held when two boards speak with its keys, as after a card was copied. Put the copy "
+        "out of use first, or the device is soon held again; where the keys may be in wrong hands, replace it instead.",
+        example="shoal device release-hold yard-3",
+        run=_release_hold,
+    )
+    rename = add_command(
+        actions,
+        "rename",
+        summary="call a device otherwise",
+        description="Give a device another name. Its id stays, and the board needs to know nothing of it.",
+        example="shoal device rename yard-3 --name gate-1",
+        run=_rename,
+    )
+    rename.add_argument("--name", required=True, help="what it is to be called")
+    for parser in (*others, decommission, replace, release, rename):
         parser.add_argument("device", help="id or name")
 
 
 def _list(arguments: argparse.Namespace) -> None:
     with Client() as client:
         shown = client.get("/api/v1/devices")
+        warnings = parse(client.get("/api/v1/warnings"), Warnings, what="warnings").warnings
+    for warning in warnings:
+        print(f"shoal: warning: {printable(warning)}", file=sys.stderr)
     rows = parse(shown, list[Device], what="devices")
     print_table(shown, rows, _COLUMNS, as_json=arguments.json, empty="no devices yet: `shoal device token --name NAME`")
 
@@ -77,9 +130,14 @@ def _show(arguments: argparse.Namespace) -> None:
     pairs = {
         "name": device.name,
         "id": device.id,
+        "project": device.project,
         "profile": device.profile,
         "agent": device.agent_version,
         "state": _state(device),
+        "held": device.held_at and f"since {when(device.held_at)} UTC: {device.held_reason}",
+        "certificate": device.certificate_ends_at
+        and f"until {when(device.certificate_ends_at)} UTC, {'renewed by itself' if device.renews else 'not renewed'}",
+        "went back": f"{device.went_back} times its reports began below earlier ones" if device.went_back else None,
         "enrolled": when(device.enrolled_at),
         "last seen": when(device.last_seen),
         "runs": _runs(device),
@@ -93,7 +151,8 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _token(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        shown = client.post("/api/v1/enrolment-tokens", {"name": arguments.name, "ttl_s": arguments.valid_for})
+        wanted = {"name": arguments.name, "project": arguments.project, "ttl_s": arguments.valid_for}
+        shown = client.post("/api/v1/enrolment-tokens", wanted)
     made = parse(shown, EnrolmentToken, what="enrolment token")
     print(f"good for one board until {when(made.expires_at)} UTC; there: shoal-agent enrol TOKEN", file=sys.stderr)
     print_result(shown, as_json=arguments.json, text=made.token)
@@ -106,7 +165,45 @@ def _revoke(arguments: argparse.Namespace) -> None:
         if not arguments.yes:
             raise UsageError(f"{label} would be shut out for good; add --yes to do it")
         shown = client.post(f"{_path(device.id)}/revoke", {})
-    print_result(shown, as_json=arguments.json, text=f"{label} is revoked")
+        also = exposed.describe_exposed(client, device.id)
+    print_result(shown, as_json=arguments.json, text=f"{label} is revoked{also}")
+
+
+def _decommission(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        device = parse(client.get(_path(arguments.device)), Device, what="device")
+        label = printable(f"{device.name} ({device.id})")
+        if not arguments.yes:
+            raise UsageError(f"{label} would be shut out for good and taken out of use; add --yes to do it")
+        shown = client.post(f"{_path(device.id)}/decommission", {})
+    print_result(shown, as_json=arguments.json, text=f"{label} is out of use")
+
+
+def _replace(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.post(f"{_path(arguments.device)}/replacement", {"ttl_s": arguments.valid_for})
+    made = parse(shown, EnrolmentToken, what="enrolment token")
+    print(
+        f"good for the new board until {when(made.expires_at)} UTC; there: shoal-agent enrol TOKEN. The old one stays "
+        "until then",
+        file=sys.stderr,
+    )
+    print_result(shown, as_json=arguments.json, text=made.token)
+
+
+def _release_hold(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.post(f"{_path(arguments.device)}/release-hold", {})
+    device = parse(shown, Device, what="device")
+    text = f"{printable(device.name)} ({device.id}) isn't held any more"
+    print_result(shown, as_json=arguments.json, text=text)
+
+
+def _rename(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.post(f"{_path(arguments.device)}/rename", {"name": arguments.name})
+    device = parse(shown, Device, what="device")
+    print_result(shown, as_json=arguments.json, text=f"{device.id} is called {printable(device.name)}")
 
 
 def _path(device: str) -> str:
@@ -114,7 +211,13 @@ def _path(device: str) -> str:
 
 
 def _state(device: Device) -> str:
-    return "revoked" if device.revoked_at is not None else "online" if device.online else "offline"
+    states = {
+        "out of use": device.decommissioned_at is not None,
+        "revoked": device.revoked_at is not None,
+        "held": device.held_at is not None,
+        "online": device.online,
+    }
+    return next((state for state, holds in states.items() if holds), "offline")
 
 
 def _runs(device: Device) -> str:

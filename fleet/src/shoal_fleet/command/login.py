@@ -16,6 +16,8 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from shoal_wire import paths
+from shoal_wire.certificate import parse_certificate
+from shoal_wire.errors import Malformed
 
 from shoal_fleet.command.account import Login, Token, Url, save_login
 from shoal_fleet.command.client import Client, explain
@@ -95,8 +97,8 @@ def read_authority(raw: bytes, *, what: str) -> x509.Certificate:
     try:
         if len(raw) > _MAX_CERTIFICATE_BYTES:
             raise ValueError
-        return x509.load_pem_x509_certificate(raw)
-    except ValueError:
+        return parse_certificate(raw, what=what)
+    except (ValueError, Malformed):
         raise CommandError(f"{what}: expected a certificate in PEM, found something else") from None
 
 

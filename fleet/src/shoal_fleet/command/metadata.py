@@ -1,129 +1,281 @@
-"""What does a publisher sign? Rules over TUF metadata; no file and no connection.
+"""What does a publisher's next metadata say? Rules over TUF metadata; no file, no connection and no private key.
 
-The fleet is not trusted here: what it offers as the current targets must bear the publisher's own signature, and must
-not be older than what the publisher signed last, or a taken-over fleet could have entries added or revocations
-forgotten.
+A change begins with what is present, is told what to do, and ends with the next version of each role that it touched,
+not yet signed. Releases are moved into bins with the first change that finds them listed by the targets metadata.
 """
 
 import base64
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cryptography.hazmat.primitives.serialization import load_der_public_key
-from securesystemslib.exceptions import UnverifiedSignatureError
-from securesystemslib.signer import CryptoSigner, SSlibKey
+from securesystemslib.signer import Key, SSlibKey
 from shoal_wire.encoding import encode
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, AssignmentKeys
-from tuf.api.metadata import Metadata, Root, TargetFile, Targets
-from tuf.api.serialization import DeserializationError
+from shoal_wire.metadata import (
+    BIN_PREFIX,
+    FLOORS_PATH,
+    RELEASES_PER_BIN,
+    SIGNED_AT,
+    Floors,
+    bit_length_for,
+    is_own_path,
+)
+from tuf.api.metadata import Delegations, Metadata, Role, Root, SuccinctRoles, TargetFile, Targets
 
 from shoal_fleet.command.errors import CommandError
-from shoal_fleet.command.publisher import FleetKeys
-
-_Signed = TypeVar("_Signed", Root, Targets)
+from shoal_fleet.command.present import Present
 
 ROOT_LIFETIME = timedelta(days=365)
 TARGETS_LIFETIME = timedelta(days=90)
 
+FULL_BIN = RELEASES_PER_BIN * 3 // 2
+"""Releases in one bin at which it is counted whether there should be more bins: they are never all equally full."""
 
-def first_root(root: CryptoSigner, targets: CryptoSigner, fleet: FleetKeys, *, now: datetime) -> bytes:
-    """Root metadata, version 1: which key counts for which role."""
+_ONLINE = ("snapshot", "timestamp")
+
+_Signed = TypeVar("_Signed", Root, Targets)
+
+
+class Signatories(NamedTuple):
+    """Whose signatures a role needs."""
+
+    threshold: int
+    keys: Sequence[Key]
+
+
+class NextMetadata(NamedTuple):
+    """What is to be signed: the next version of each role that changed; and targets whose bytes go along."""
+
+    root: Metadata[Root] | None
+    targets: Metadata[Targets] | None
+    bins: Mapping[str, Metadata[Targets]]
+    files: Mapping[str, bytes]
+
+
+def first_root(publisher: Mapping[str, Signatories], online: Mapping[str, str], *, now: datetime) -> Metadata[Root]:
+    """Root metadata, version 1: which keys count for which role. `online` are public keys of the fleet by role."""
     content = Root(expires=_expiry(now, ROOT_LIFETIME), consistent_snapshot=True)
-    content.add_key(root.public_key, Root.type)
-    content.add_key(targets.public_key, Targets.type)
-    content.add_key(_online_key(fleet.snapshot), "snapshot")
-    content.add_key(_online_key(fleet.timestamp), "timestamp")
-    metadata = Metadata(content)
-    metadata.sign(root)
-    return metadata.to_bytes()
+    for role, signatories in publisher.items():
+        _set_keys(content, role, signatories)
+    for role in _ONLINE:
+        _set_keys(content, role, Signatories(1, [online_key(online[role])]))
+    return Metadata(_dated(content, now))
 
 
-def first_targets(signer: CryptoSigner, fleet: FleetKeys, *, now: datetime) -> tuple[bytes, bytes]:
+def first_targets(assignment_key: str, *, now: datetime) -> tuple[Metadata[Targets], bytes]:
     """Targets metadata, version 1, and its only target: the key that signs assignments."""
-    keys = encode(AssignmentKeys(keys=(fleet.assignment,)))
+    keys = encode(AssignmentKeys(keys=(assignment_key,)))
     content = Targets(expires=_expiry(now, TARGETS_LIFETIME))
-    content.targets[ASSIGNMENT_KEYS_PATH] = _describe(ASSIGNMENT_KEYS_PATH, keys)
-    metadata = Metadata(content)
-    metadata.sign(signer)
-    return metadata.to_bytes(), keys
+    content.targets[ASSIGNMENT_KEYS_PATH] = describe(ASSIGNMENT_KEYS_PATH, keys)
+    return Metadata(_dated(content, now)), keys
 
 
-def check_root(root: bytes, signer: CryptoSigner) -> None:
-    """Make sure that the root metadata which the fleet trusts is this publisher's.
+def lists(present: Present, path: str, manifest: bytes) -> bool:
+    """Whether that very manifest is released.
 
     Raises:
-        CommandError: it isn't.
+        CommandError: another one is released at that path.
     """
-    _verified(root, signer, what="the root metadata that the fleet trusts", kind=Root)
-
-
-def verify_current(current: bytes, last_signed: bytes | None, signer: CryptoSigner) -> Metadata[Targets]:
-    """The targets metadata that the fleet offers as the present one, to be built upon.
-
-    A version above the last one known here is accepted: the fleet's answer may have been lost, or this folder be a
-    copy of an earlier day.
-
-    Raises:
-        CommandError: it isn't this publisher's, or is older than the last one signed, or another of the same number.
-    """
-    offered = _verified(current, signer, what="the fleet's targets metadata", kind=Targets)
-    if last_signed is None:
-        return offered
-    last = _verified(last_signed, signer, what="the last targets metadata signed here", kind=Targets).signed.version
-    version = offered.signed.version
-    if version < last or (version == last and current != last_signed):
-        which = f"version {version}" if version < last else f"another version {version}"
-        raise CommandError(
-            f"the fleet offers {which} of the targets metadata, but version {last} was signed here before: the fleet "
-            "was restored from an old copy or taken over; nothing was signed"
-        )
-    return offered
-
-
-def lists(current: Metadata[Targets], path: str, manifest: bytes) -> bool:
-    """Whether that very manifest was released before.
-
-    Raises:
-        CommandError: another one was released at that path.
-    """
-    present = current.signed.targets.get(path)
-    if present is None:
+    found = present.find(path)
+    if found is None:
         return False
-    if present != _describe(path, manifest):
+    if found != describe(path, manifest):
         raise CommandError(f"{path} was released before with other content: a release never changes, raise its version")
     return True
 
 
-def add_release(
-    current: Metadata[Targets], signer: CryptoSigner, *, path: str, manifest: bytes, now: datetime
-) -> tuple[bytes, int]:
-    """The next version of the targets metadata, with one more release, and its number. Changes `current`."""
-    current.signed.targets[path] = _describe(path, manifest)
-    current.signed.version += 1
-    current.signed.expires = _expiry(now, TARGETS_LIFETIME)
-    current.sign(signer)
-    return current.to_bytes(), current.signed.version
-
-
-def _verified(raw: bytes, signer: CryptoSigner, *, what: str, kind: type[_Signed]) -> Metadata[_Signed]:
-    try:
-        metadata: Metadata[_Signed] = Metadata.from_bytes(raw)
-        if not isinstance(metadata.signed, kind):
-            raise CommandError(f"{what}: expected the role {kind.type}, found {metadata.signed.type}")
-        signer.public_key.verify_signature(metadata.signatures[signer.public_key.keyid], metadata.signed_bytes)
-    except (DeserializationError, RecursionError) as error:
-        raise CommandError(f"{what}: not readable as TUF metadata: {error}") from None
-    except (KeyError, UnverifiedSignatureError):
-        raise CommandError(f"{what}: not signed by this publisher's key (another publisher's folder?)") from None
-    return metadata
-
-
-def _describe(path: str, content: bytes) -> TargetFile:
+def describe(path: str, content: bytes) -> TargetFile:
+    """A target as it is listed."""
     return TargetFile.from_data(path, content, ["sha256"])
 
 
-def _online_key(text: str) -> SSlibKey:
+def online_key(text: str) -> SSlibKey:
+    """A key of the fleet, as it prints them."""
     return SSlibKey.from_crypto(load_der_public_key(base64.b64decode(text)))
+
+
+class Change:
+    """The next metadata, while it is being made."""
+
+    def __init__(self, present: Present, *, now: datetime) -> None:
+        """`present` is read, also by what comes later, and never changed."""
+        self._present = present
+        self._now = now
+        self._root: Root | None = None
+        self._targets = _copy(present.targets)
+        self._is_targets_new = False
+        self._bins: dict[str, Targets] = {}
+        self._files: dict[str, bytes] = {}
+        if present.bins is None:
+            self._move_into_bins()
+
+    @property
+    def floors(self) -> Floors:
+        """What was revoked before this change."""
+        return self._present.floors()
+
+    def list_release(self, path: str, manifest: bytes) -> None:
+        """Add a release; more bins are made where these are full."""
+        filled = self._open_bin(path)
+        filled.targets[path] = describe(path, manifest)
+        self._files[path] = manifest
+        self._spread(filled)
+
+    def unlist(self, paths: Iterable[str]) -> list[str]:
+        """Take releases out; returns those that were listed."""
+        gone = []
+        for path in paths:
+            if path in self._look_into_bin(path).targets:
+                del self._open_bin(path).targets[path]
+                gone.append(path)
+        return gone
+
+    def keep_only(self, paths: Iterable[str]) -> list[str]:
+        """Take all releases out but those; returns what was taken out."""
+        kept = set(paths)
+        listed = [path for role in self._roles() for path in self._look(role).targets]
+        return self.unlist(path for path in listed if path not in kept)
+
+    def set_floors(self, floors: Floors) -> None:
+        """Say what is revoked."""
+        self._set_own(FLOORS_PATH, encode(floors))
+
+    def set_assignment_keys(self, keys: Sequence[str]) -> None:
+        """Say which keys of the fleet may assign."""
+        self._set_own(ASSIGNMENT_KEYS_PATH, encode(AssignmentKeys(keys=tuple(keys))))
+
+    def set_role(self, role: str, signatories: Signatories) -> None:
+        """Give a role other keys. Those of `targets` sign everything anew, bins too."""
+        root = self._open_root()
+        _set_keys(root, role, signatories)
+        if role == Targets.type:
+            self._sign_anew()
+
+    def set_online_keys(self, online: Mapping[str, str]) -> None:
+        """Give snapshot and timestamp the fleet's other keys."""
+        root = self._open_root()
+        for role in _ONLINE:
+            _set_keys(root, role, Signatories(1, [online_key(online[role])]))
+
+    def refresh(self, *, before: datetime | None) -> None:
+        """Have all signed anew that ends before that time; without one, all."""
+        if before is None or self._present.root.signed.expires < before:
+            self._open_root()
+        if before is None or self._present.targets.signed.expires < before:
+            self._is_targets_new = True
+        for role in self._roles():
+            if role not in self._bins and (before is None or self._look(role).expires < before):
+                self._bins[role] = _copy(self._present.bin(role))
+
+    def finish(self) -> NextMetadata:
+        """What is to be signed."""
+        for role, content in self._bins.items():
+            content.version = self._present.version_of(role) + 1
+            content.expires = _expiry(self._now, TARGETS_LIFETIME)
+            _dated(content, self._now)
+        if self._is_targets_new:
+            self._targets.version = self._present.targets.signed.version + 1
+            self._targets.expires = _expiry(self._now, TARGETS_LIFETIME)
+            _dated(self._targets, self._now)
+        return NextMetadata(
+            root=None if self._root is None else Metadata(self._root),
+            targets=Metadata(self._targets) if self._is_targets_new else None,
+            bins={role: Metadata(content) for role, content in sorted(self._bins.items())},
+            files=self._files,
+        )
+
+    def _open_root(self) -> Root:
+        if self._root is None:
+            self._root = _copy(self._present.root)
+            self._root.version += 1
+            self._root.expires = _expiry(self._now, ROOT_LIFETIME)
+            _dated(self._root, self._now)
+        return self._root
+
+    def _release_role(self) -> Role:
+        return (self._root or self._present.root.signed).roles[Targets.type]
+
+    def _delegate(self, bit_length: int) -> None:
+        """Have the release keys sign so many bins."""
+        root, role = self._root or self._present.root.signed, self._release_role()
+        keys = {keyid: root.keys[keyid] for keyid in role.keyids}
+        bins = SuccinctRoles(list(role.keyids), role.threshold, bit_length, BIN_PREFIX)
+        self._targets.delegations = Delegations(keys, succinct_roles=bins)
+        self._is_targets_new = True
+
+    def _move_into_bins(self) -> None:
+        releases = {path: target for path, target in self._targets.targets.items() if not is_own_path(path)}
+        for path in releases:
+            del self._targets.targets[path]
+        self._delegate(bit_length_for(len(releases)))
+        self._fill(releases)
+
+    def _spread(self, filled: Targets) -> None:
+        """Make more bins where one was filled. Their names may be those of before, with other content."""
+        if len(filled.targets) <= FULL_BIN:
+            return
+        bins = self._succinct()
+        releases = {path: target for role in self._roles() for path, target in self._look(role).targets.items()}
+        wanted = bit_length_for(len(releases), present=bins.bit_length)
+        if wanted > bins.bit_length:
+            self._delegate(wanted)
+            self._fill(releases)
+
+    def _fill(self, releases: Mapping[str, TargetFile]) -> None:
+        bins = self._succinct()
+        self._bins = {role: Targets(expires=self._now) for role in bins.get_roles()}
+        for path, target in releases.items():
+            self._bins[bins.get_role_for_target(path)].targets[path] = target
+
+    def _sign_anew(self) -> None:
+        self._delegate(self._succinct().bit_length)
+        for role in self._roles():
+            if role not in self._bins:
+                self._bins[role] = _copy(self._present.bin(role))
+
+    def _set_own(self, path: str, content: bytes) -> None:
+        self._targets.targets[path] = describe(path, content)
+        self._files[path] = content
+        self._is_targets_new = True
+
+    def _succinct(self) -> SuccinctRoles:
+        assert self._targets.delegations is not None and self._targets.delegations.succinct_roles is not None
+        return self._targets.delegations.succinct_roles
+
+    def _roles(self) -> list[str]:
+        return list(self._succinct().get_roles())
+
+    def _look(self, role: str) -> Targets:
+        return self._bins[role] if role in self._bins else self._present.bin(role).signed
+
+    def _look_into_bin(self, path: str) -> Targets:
+        return self._look(self._succinct().get_role_for_target(path))
+
+    def _open_bin(self, path: str) -> Targets:
+        role = self._succinct().get_role_for_target(path)
+        if role not in self._bins:
+            self._bins[role] = _copy(self._present.bin(role))
+        return self._bins[role]
+
+
+def _set_keys(root: Root, role: str, signatories: Signatories) -> None:
+    for keyid in list(root.roles[role].keyids):
+        root.revoke_key(keyid, role)
+    for key in signatories.keys:
+        root.add_key(key, role)
+    root.roles[role].threshold = signatories.threshold
+
+
+def _copy(metadata: Metadata[_Signed]) -> _Signed:
+    return copy.deepcopy(metadata.signed)
+
+
+def _dated(content: _Signed, now: datetime) -> _Signed:
+    content.unrecognized_fields[SIGNED_AT] = int(now.timestamp())
+    return content
 
 
 def _expiry(now: datetime, lifetime: timedelta) -> datetime:

@@ -2,38 +2,42 @@
 
 A folder of mode 0700 that the fleet never sees:
 
-    root.pem, targets.pem    the TUF keys (PKCS#8, encrypted where a passphrase was given)
-    publisher.json           the fleet's public keys, as they were when the keys were made
-    signed/N.targets.json    each version of the targets metadata that this publisher signed and the fleet took
-    content-keys/SHA256.json the content key of each distinct plaintext: a later release refers to the same sealed file
+    root.pem, targets.pem    the TUF keys (PKCS#8, encrypted where a passphrase was given), unless they are elsewhere
+    publisher.json           the fleet's public keys; which keys of the publisher count, by URI, and how many must sign
+    signed/N.ROLE.json       metadata of each role that this publisher signed and the fleet took
+    pending/*.json           what others must sign too before it can be published
+    content-keys/            the content key of each distinct plaintext (`content_keys.py`)
 
 The passphrase covers the TUF keys only: who has the folder can read the releases, but can't make one.
 """
 
-import base64
 import fcntl
 import os
-import secrets
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from securesystemslib.signer import CryptoSigner
-from shoal_wire.encoding import Bytes64, Sha256, decode_base64, decode_struct
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from securesystemslib.signer import Signer
+from shoal_wire.encoding import Bytes64, decode_struct
 from shoal_wire.envelope import parse_public_key
 from shoal_wire.errors import Malformed
 from shoal_wire.grant import parse_hpke_public
-from shoal_wire.sealed_file import KEY_BYTES
+from shoal_wire.hybrid_key import HybridPublicKey, parse_hybrid_public
 
+from shoal_fleet.command.content_keys import ContentKeys
 from shoal_fleet.command.errors import CommandError, UsageError
+from shoal_fleet.command.key_uris import KeyName, Secrets, adopt_key, open_signer
 from shoal_fleet.command.private_files import make_private_folder, write_private
 
-_ROLES = ("root", "targets")
-_SIGNED = ".targets.json"
+ROLES = ("root", "targets")
+"""The publisher's roles in TUF: keys that name keys, and keys that sign releases."""
+
+_SIGNED = re.compile(r"([1-9][0-9]*)\.([a-z0-9-]+)\.json")
 
 
 class FleetKeys(msgspec.Struct, frozen=True):
@@ -43,6 +47,8 @@ class FleetKeys(msgspec.Struct, frozen=True):
     timestamp: Bytes64
     assignment: Bytes64
     hpke: Bytes64
+    hybrid: Bytes64 | None = None
+    """ML-KEM-768 with X25519; None from a fleet that has no such key."""
 
     def check(self) -> None:
         """Make sure that they are keys.
@@ -54,22 +60,46 @@ class FleetKeys(msgspec.Struct, frozen=True):
             what = f"the fleet's {name} key"
             if not isinstance(parse_public_key(getattr(self, name), what=what), ed25519.Ed25519PublicKey):
                 raise Malformed(f"{what}: expected an Ed25519 key, found one of another kind")
-        parse_hpke_public(self.hpke, what="the fleet's HPKE key")
+        self.recipient_key()
+
+    def recipient_key(self) -> X25519PublicKey | HybridPublicKey:
+        """What content keys are sealed to: the hybrid key where the fleet has one.
+
+        Raises:
+            Malformed: it is no key.
+        """
+        x25519_key = parse_hpke_public(self.hpke, what="the fleet's HPKE key")
+        return x25519_key if self.hybrid is None else parse_hybrid_public(self.hybrid, what="the fleet's hybrid key")
+
+    def is_of_fleet(self, other: "FleetKeys") -> bool:
+        """Whether both are of one fleet, of which one may be from before it had a hybrid key."""
+        return self == other or msgspec.structs.replace(self, hybrid=None) == msgspec.structs.replace(
+            other, hybrid=None
+        )
 
 
-class ContentKey(msgspec.Struct, frozen=True):
-    """The key that seals one plaintext."""
+class RoleKeys(msgspec.Struct, frozen=True):
+    """Who signs for a role."""
 
-    plaintext_sha256: Sha256
-    key: Bytes64
+    threshold: int
+    """How many of the keys must sign."""
+    keys: tuple[KeyName, ...]
+
+
+class Description(FleetKeys, frozen=True):
+    """Content of publisher.json. One of before names no keys: then they are root.pem and targets.pem."""
+
+    root: RoleKeys | None = None
+    targets: RoleKeys | None = None
 
 
 class Publisher:
     """A publisher's folder."""
 
-    def __init__(self, folder: Path, *, passphrase: bytes | None) -> None:
+    def __init__(self, folder: Path, *, passphrase: bytes | None, pin: str | None = None) -> None:
         self.folder = folder
-        self._passphrase = passphrase
+        self.content_keys = ContentKeys(folder / "content-keys")
+        self._secrets = Secrets(passphrase, pin)
 
     def exists(self) -> bool:
         """Whether `create` was done here."""
@@ -95,8 +125,10 @@ class Publisher:
         finally:
             os.close(descriptor)
 
-    def create(self, fleet: FleetKeys) -> None:
-        """Make the keys. Running it again with the same fleet changes nothing.
+    def create(self, fleet: FleetKeys, *, keys: Mapping[str, RoleKeys] = {}) -> None:
+        """Keep which keys count, by role; a role that isn't named gets one key in a file of its name.
+
+        Running it again with the same fleet changes nothing.
 
         Raises:
             UsageError: the folder belongs to another fleet.
@@ -104,13 +136,22 @@ class Publisher:
         make_private_folder(self.folder)
         with self.locked():
             if self.exists():
-                if self.fleet_keys() != fleet:
+                if not self.fleet_keys().is_of_fleet(fleet):
                     raise UsageError(f"{self.folder} holds the keys for another fleet; choose another folder")
+                if self.fleet_keys().hybrid is None and fleet.hybrid is not None:
+                    self.replace_keys({role: self.role_keys(role) for role in ROLES}, fleet=fleet)
                 return
-            for role in _ROLES:
-                if not self._key_file(role).exists():
-                    write_private(self._key_file(role), self._pem(ed25519.Ed25519PrivateKey.generate()))
-            write_private(self._description(), msgspec.json.encode(fleet))
+            made = {role: keys.get(role) or RoleKeys(1, (self.adopt(f"file:{role}.pem"),)) for role in ROLES}
+            self.replace_keys(made, fleet=fleet)
+
+    def adopt(self, uri: str) -> KeyName:
+        """Take a key in by its URI; a file that isn't there is made.
+
+        Raises:
+            UsageError, CommandError: see `key_uris.adopt_key`.
+        """
+        make_private_folder(self.folder)
+        return adopt_key(uri, folder=self.folder, secrets=self._secrets)
 
     def fleet_keys(self) -> FleetKeys:
         """The fleet that the keys were made for.
@@ -119,82 +160,98 @@ class Publisher:
             UsageError: there are no keys in the folder.
             CommandError: the file is damaged.
         """
+        described = self._read()
+        return FleetKeys(**{field: getattr(described, field) for field in FleetKeys.__struct_fields__})
+
+    def role_keys(self, role: str) -> RoleKeys:
+        """Who signs for a role.
+
+        Raises:
+            UsageError, CommandError: as `fleet_keys`; of a folder of before, also as `signers`.
+        """
+        kept: RoleKeys | None = getattr(self._read(), role)
+        if kept is not None:
+            return kept
+        path = self.folder / f"{role}.pem"
+        if not path.exists():
+            raise self._not_there(path)
+        return RoleKeys(1, (self.adopt(f"file:{path.name}"),))
+
+    def replace_keys(self, keys: Mapping[str, RoleKeys], *, fleet: FleetKeys) -> None:
+        """Keep that these keys count from now on: call it once the fleet took the metadata that says so."""
+        fields: dict[str, Any] = {field: getattr(fleet, field) for field in FleetKeys.__struct_fields__}
+        described = Description(**fields, root=keys.get("root"), targets=keys.get("targets"))
+        write_private(self._description(), msgspec.json.encode(described))
+
+    def signers(self, wanted: Collection[str], *, also: Mapping[str, RoleKeys] = {}) -> list[Signer]:
+        """Sign TUF metadata, with each of the wanted keys (by id) that can be reached here.
+
+        `also` are keys that are to count from then on.
+
+        Raises:
+            UsageError, CommandError: none can; why the first can't.
+        """
+        names = [name for role in ROLES for name in self.role_keys(role).keys]
+        names += [name for keys in also.values() for name in keys.keys]
+        found: dict[str, Signer] = {}
+        reasons: list[CommandError] = []
+        for name in names:
+            if name.keyid not in wanted or name.keyid in found:
+                continue
+            try:
+                found[name.keyid] = open_signer(name, folder=self.folder, secrets=self._secrets)
+            except CommandError as error:
+                reasons.append(error)
+        if not found and reasons:
+            raise reasons[0]
+        return list(found.values())
+
+    def last_signed(self, role: str = "targets") -> bytes | None:
+        """The newest metadata of a role that this publisher signed and the fleet took; None before the first."""
+        version = self._signed().get(role)
+        return None if version is None else self._signed_file(role, version).read_bytes()
+
+    def signed_roles(self) -> list[str]:
+        """Roles of which metadata was signed here."""
+        return sorted(self._signed())
+
+    def record_signed(self, raw: bytes, *, version: int, role: str = "targets") -> None:
+        """Remember what the fleet took, so that it can't offer something older next time."""
+        path = self._signed_file(role, version)
+        make_private_folder(path.parent)
+        write_private(path, raw)
+
+    def pending_file(self, title: str) -> Path:
+        """Where what others must sign too waits for them."""
+        path = self.folder / "pending" / f"{title}.json"
+        make_private_folder(path.parent)
+        return path
+
+    def _signed(self) -> dict[str, int]:
+        """Newest version by role."""
+        newest: dict[str, int] = {}
+        for path in (self.folder / "signed").glob("*.json"):
+            match = _SIGNED.fullmatch(path.name)
+            if match:
+                newest[match[2]] = max(newest.get(match[2], 0), int(match[1]))
+        return newest
+
+    def _read(self) -> Description:
         path = self._description()
         try:
-            fleet = decode_struct(path.read_bytes(), FleetKeys, what=str(path))
-            fleet.check()
+            described = decode_struct(path.read_bytes(), Description, what=str(path))
+            described.check()
         except FileNotFoundError:
             raise self._not_there(path) from None
         except Malformed as error:
             raise _damaged(error) from None
-        return fleet
-
-    def signer(self, role: str) -> CryptoSigner:
-        """Signs TUF metadata as `root` or `targets`.
-
-        Raises:
-            UsageError: no key, or another passphrase.
-        """
-        path = self._key_file(role)
-        try:
-            key = serialization.load_pem_private_key(path.read_bytes(), self._passphrase)
-        except FileNotFoundError:
-            raise self._not_there(path) from None
-        except TypeError:  # one of the two, key and caller, has a passphrase
-            why = "is encrypted: give" if self._passphrase is None else "isn't encrypted: leave out"
-            raise UsageError(f"{path}: {why} --passphrase-file") from None
-        except (ValueError, UnsupportedAlgorithm):
-            raise UsageError(f"{path}: can't be read: the passphrase is another, or the file is damaged") from None
-        if not isinstance(key, ed25519.Ed25519PrivateKey):
-            raise UsageError(f"{path}: expected an Ed25519 key, found {type(key).__name__}")
-        return CryptoSigner(key)
-
-    def content_key(self, plaintext_sha256: str) -> bytes:
-        """The key of that plaintext: the one it was sealed with before, or a new one that is on disk on return.
-
-        Raises:
-            CommandError: the file of the key is damaged.
-        """
-        path = self.folder / "content-keys" / f"{plaintext_sha256}.json"
-        if not path.exists():
-            make_private_folder(path.parent)
-            key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
-            write_private(path, msgspec.json.encode(ContentKey(plaintext_sha256, key)))
-        try:
-            kept = decode_struct(path.read_bytes(), ContentKey, what=str(path))
-            raw = decode_base64(kept.key, what=str(path))
-        except Malformed as error:
-            raise _damaged(error) from None
-        if kept.plaintext_sha256 != plaintext_sha256 or len(raw) != KEY_BYTES:
-            raise _damaged(Malformed(f"{path}: expected the key of that plaintext, {KEY_BYTES} bytes"))
-        return raw
-
-    def last_signed(self) -> bytes | None:
-        """The newest targets metadata that this publisher signed and the fleet took; None before the first."""
-        names = [path.name.removesuffix(_SIGNED) for path in (self.folder / "signed").glob(f"*{_SIGNED}")]
-        versions = [int(name) for name in names if name.isdecimal()]
-        return self._signed_file(max(versions)).read_bytes() if versions else None
-
-    def record_signed(self, targets: bytes, *, version: int) -> None:
-        """Remember what the fleet took, so that it can't offer something older next time."""
-        path = self._signed_file(version)
-        make_private_folder(path.parent)
-        write_private(path, targets)
+        return described
 
     def _description(self) -> Path:
         return self.folder / "publisher.json"
 
-    def _key_file(self, role: str) -> Path:
-        return self.folder / f"{role}.pem"
-
-    def _signed_file(self, version: int) -> Path:
-        return self.folder / "signed" / f"{version}{_SIGNED}"
-
-    def _pem(self, key: ed25519.Ed25519PrivateKey) -> bytes:
-        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
-        if self._passphrase is not None:
-            encryption = serialization.BestAvailableEncryption(self._passphrase)
-        return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    def _signed_file(self, role: str, version: int) -> Path:
+        return self.folder / "signed" / f"{version}.{role}.json"
 
     def _not_there(self, path: Path) -> UsageError:
         if self.exists():

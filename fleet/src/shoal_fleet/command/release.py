@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from securesystemslib.signer import CryptoSigner
+import msgspec
 from shoal_wire.encoding import encode
-from shoal_wire.grant import FLEET, Grant, GrantContext, make_grant, parse_hpke_public
+from shoal_wire.grant import FLEET, Grant, GrantContext, make_grant
 from shoal_wire.manifest import Manifest, ReleaseDraft, target_path
-from tuf.api.metadata import Metadata, Targets
 
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, UsageError
-from shoal_fleet.command.keys import add_publisher_options, open_publisher, read_metadata
-from shoal_fleet.command.metadata import add_release, lists, verify_current
+from shoal_fleet.command.metadata import Change, lists
 from shoal_fleet.command.output import Columns, listing, print_result, print_table, upload_progress, when
 from shoal_fleet.command.parsers import add_command, add_group
+from shoal_fleet.command.pending import Pending, ReleasePart, make_pending
+from shoal_fleet.command.present import Present
 from shoal_fleet.command.publisher import Publisher
+from shoal_fleet.command.publishing import add_publisher_options, conclude, open_present, open_publisher
 from shoal_fleet.command.sealing import make_manifest, read_draft, seal
-from shoal_fleet.command.views import Release, Trust, parse
+from shoal_fleet.command.views import Release, parse
 
 _COLUMNS: Columns[Release] = {
     "MODEL": lambda release: release.name,
@@ -45,8 +46,22 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         example=example,
         run=_create,
     )
+    create.add_argument("--project", help="where the releases of this name belong; needed where there are several")
     create.add_argument("folder", type=Path, help="release folder: release.json and the files that it names")
     add_publisher_options(create)
+    revoke = add_command(
+        actions,
+        "revoke",
+        summary="revoke one release",
+        description="Revoke one release: no board installs it, or goes back to it, any more. A board that runs it\n"
+        "keeps it until it is updated, and says so. For all versions below one: `shoal keys floor`.",
+        example="shoal release revoke note-events 2 --publisher ~/publisher",
+        run=_revoke,
+    )
+    revoke.add_argument("name", help="model")
+    revoke.add_argument("version", type=int, help="release")
+    revoke.add_argument("--retire", action="store_true", help="only list it no longer: boards may still go back to it")
+    add_publisher_options(revoke)
     add_command(
         actions,
         "list",
@@ -69,32 +84,69 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _create(arguments: argparse.Namespace) -> None:
     publisher = open_publisher(arguments)
-    signer = publisher.signer("targets")
     draft = read_draft(arguments.folder)
     with publisher.locked(), Client() as client:
         manifest = make_manifest(arguments.folder, draft, publisher)
         raw, path = encode(manifest), target_path(name=manifest.name, version=manifest.version)
-        current = _fetch_current(client, publisher, signer)
-        uploaded = None
-        if not lists(current, path, raw):
+        present, _ = open_present(client, publisher)
+        uploaded, waits = None, None
+        if not lists(present, path, raw):
             uploaded = _upload_files(client, publisher, arguments.folder, draft, manifest)
-            targets, version = add_release(current, signer, path=path, manifest=raw, now=datetime.now(UTC))
-            client.post("/api/v1/releases", _make_body(targets, raw, _grants_to_fleet(manifest, publisher)))
-            publisher.record_signed(targets, version=version)
+            pending = make_release_pending(client, present, manifest, raw, publisher, project=arguments.project)
+            waits = conclude(pending, client=client, publisher=publisher)
         digest = hashlib.sha256(raw).hexdigest()
-        result = _confirm(client, manifest, digest=digest)
+        result = {"waits": str(waits)} if waits else confirm_release(client, manifest, digest=digest)
     done = "was released before, nothing was sent" if uploaded is None else f"released, {uploaded} bytes uploaded"
+    if waits is not None:
+        done = f"waits for other signatures in {waits}, {uploaded} bytes uploaded"
     text = f"{draft.name} {draft.version}: {done}; manifest {digest[:12]}"
     result |= {"is_new": uploaded is not None, "uploaded_bytes": uploaded or 0}
     print_result(result, as_json=arguments.json, text=text)
 
 
-def _fetch_current(client: Client, publisher: Publisher, signer: CryptoSigner) -> "Metadata[Targets]":
-    """The targets metadata to build upon."""
-    offered = parse(client.get("/api/v1/trust"), Trust, what="trust").targets
-    if offered is None:
-        raise UsageError("the fleet knows no publisher yet: run `shoal keys init` first")
-    return verify_current(read_metadata(offered, what="targets metadata"), publisher.last_signed(), signer)
+def make_release_pending(
+    client: Client, present: Present, manifest: Manifest, raw: bytes, publisher: Publisher, *, project: str | None
+) -> Pending:
+    """The metadata that lists a release, and what the fleet gets with it."""
+    change = Change(present, now=datetime.now(UTC))
+    change.list_release(target_path(name=manifest.name, version=manifest.version), raw)
+    part = ReleasePart(base64.b64encode(raw).decode(), tuple(_grants_to_fleet(manifest, publisher)), project)
+    return make_pending(
+        change.finish(),
+        trusted_root=present.root.to_bytes(),
+        fleet=client.login.url,
+        title=f"{manifest.name}-{manifest.version}",
+        says=(f"releases {manifest.name} {manifest.version}, manifest {hashlib.sha256(raw).hexdigest()}",),
+        release=part,
+    )
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    name, version = arguments.name, arguments.version
+    path = target_path(name=name, version=version)
+    publisher = open_publisher(arguments)
+    with publisher.locked(), Client() as client:
+        present, _ = open_present(client, publisher)
+        listed = present.find(path)
+        if listed is None:
+            raise UsageError(f"{name} {version}: expected a release that is listed, found none: `shoal release list`")
+        change = Change(present, now=datetime.now(UTC))
+        change.unlist([path])
+        if not arguments.retire:
+            floors = change.floors
+            change.set_floors(msgspec.structs.replace(floors, revoked=(*floors.revoked, listed.hashes["sha256"])))
+        word = "retire" if arguments.retire else "revoke"
+        pending = make_pending(
+            change.finish(),
+            trusted_root=present.root.to_bytes(),
+            fleet=client.login.url,
+            title=f"{word}-{name}-{version}",
+            says=(f"{word}s {name} {version}, manifest {listed.hashes['sha256']}",),
+        )
+        waits = conclude(pending, client=client, publisher=publisher)
+    done = f"{word}d" if waits is None else f"waits for other signatures in {waits}"
+    result = {"name": name, "version": version, "waits": None if waits is None else str(waits)}
+    print_result(result, as_json=arguments.json, text=f"{name} {version}: {done}")
 
 
 def _upload_files(client: Client, publisher: Publisher, folder: Path, draft: ReleaseDraft, manifest: Manifest) -> int:
@@ -111,28 +163,20 @@ def _upload_files(client: Client, publisher: Publisher, folder: Path, draft: Rel
     return uploaded
 
 
-def _make_body(targets: bytes, manifest: bytes, grants: list[Grant]) -> dict[str, object]:
-    return {
-        "targets": base64.b64encode(targets).decode(),
-        "manifest": base64.b64encode(manifest).decode(),
-        "grants": grants,
-    }
-
-
 def _grants_to_fleet(manifest: Manifest, publisher: Publisher) -> list[Grant]:
     """One for each sealed file, of which two names may be the same."""
-    fleet_key = parse_hpke_public(publisher.fleet_keys().hpke, what="the fleet's HPKE key")
+    fleet_key = publisher.fleet_keys().recipient_key()
     context = GrantContext(release=manifest.name, version=manifest.version, recipient=FLEET)
     plaintexts = {file.ciphertext_sha256: file.plaintext_sha256 for file in manifest.files}
     return [
         make_grant(
-            publisher.content_key(plaintext), fleet_key, context=context, ciphertext_sha256=ciphertext, counter=0
+            publisher.content_keys.get(plaintext), fleet_key, context=context, ciphertext_sha256=ciphertext, counter=0
         )
         for ciphertext, plaintext in plaintexts.items()
     ]
 
 
-def _confirm(client: Client, manifest: Manifest, *, digest: str) -> dict[str, Any]:
+def confirm_release(client: Client, manifest: Manifest, *, digest: str) -> dict[str, Any]:
     """What the fleet lists for the release, which must be what was signed here."""
     shown = client.get(_path(manifest.name, manifest.version))
     release = parse(shown, Release, what="release")

@@ -13,7 +13,7 @@ from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, Unreachable
 from shoal_fleet.command.output import Columns, print_result, print_table, printable, table, when
 from shoal_fleet.command.parsers import add_command, add_group, seconds
-from shoal_fleet.command.views import Attempt, Rollout, RolloutDetail, parse
+from shoal_fleet.command.views import Attempt, Rollout, RolloutDetail, RolloutPolicy, parse
 
 _COLUMNS: Columns[Attempt] = {
     "DEVICE": lambda attempt: attempt.name,
@@ -25,12 +25,15 @@ _LIST_COLUMNS: Columns[Rollout] = {
     "ROLLOUT": lambda rollout: rollout.id,
     "MODEL": lambda rollout: rollout.release,
     "RELEASE": lambda rollout: rollout.version,
-    "STATE": lambda rollout: rollout.state,
+    "STATE": lambda rollout: _state(rollout),
+    "BY": lambda rollout: rollout.created_by,
     "DEVICES": lambda rollout: ", ".join(f"{count} {state}" for state, count in sorted(rollout.counts.items())),
     "STARTED (UTC)": lambda rollout: when(rollout.created_at),
 }
 _POLL_S = 0.5
 _ENDED = {"succeeded", "failed", "aborted"}
+_WAITING = "waiting"
+_POLICY = "/api/v1/rollouts/policy"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -70,12 +73,34 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         example="shoal rollout abort 12",
         run=_abort,
     )
-    for parser in (show, watch, abort):
+    approve = add_command(
+        actions,
+        "approve",
+        summary="approve a rollout that somebody else started",
+        description="Approve a rollout that somebody else started. With the last approval that it needs it begins.",
+        example="shoal rollout approve 12",
+        run=_approve,
+    )
+    _add_policy(actions)
+    for parser in (show, watch, abort, approve):
         parser.add_argument("id", type=int, help="number of the rollout")
     for parser in (start, watch):
         parser.add_argument(
             "--timeout", type=seconds, default=3600.0, metavar="SECONDS", help="watch no longer than this (an hour)"
         )
+
+
+def _add_policy(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    policy = add_command(
+        actions,
+        "policy",
+        summary="how many approvals a rollout needs",
+        description="Show, or with --approvals change, how many people other than who starts a rollout must approve "
+        "it. To stop a rollout never needs approval.",
+        example="shoal rollout policy --approvals 1",
+        run=_policy,
+    )
+    policy.add_argument("--approvals", type=int, metavar="N", help="from 0 (none) on")
 
 
 def _add_start(
@@ -117,7 +142,10 @@ def _start(arguments: argparse.Namespace) -> None:
         if arguments.watch:
             _follow(client, rollout, timeout_s=arguments.timeout, as_json=arguments.json)
             return
-    print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {rollout.state}")
+    text = f"rollout {rollout.id} is {_state(rollout)}"
+    if rollout.state == _WAITING:
+        text += f"; somebody else approves it with: shoal rollout approve {rollout.id}"
+    print_result(shown, as_json=arguments.json, text=text)
 
 
 def _list(arguments: argparse.Namespace) -> None:
@@ -145,6 +173,24 @@ def _abort(arguments: argparse.Namespace) -> None:
         shown = client.post(f"/api/v1/rollouts/{arguments.id}/abort", {})
     rollout = parse(shown, RolloutDetail, what="rollout")
     print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {rollout.state}")
+
+
+def _approve(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.post(f"/api/v1/rollouts/{arguments.id}/approve", {})
+    rollout = parse(shown, RolloutDetail, what="rollout")
+    print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {_state(rollout)}")
+
+
+def _policy(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        if arguments.approvals is None:
+            shown = client.get(_POLICY)
+        else:
+            shown = client.post(_POLICY, {"approvals": arguments.approvals})
+    approvals = parse(shown, RolloutPolicy, what="policy").approvals
+    text = f"a rollout needs {approvals or 'no'} approval{'' if approvals == 1 else 's'}"
+    print_result(shown, as_json=arguments.json, text=text)
 
 
 def _fetch(client: Client, number: int) -> tuple[object, RolloutDetail]:
@@ -207,10 +253,18 @@ def _progress() -> Iterator[Callable[[RolloutDetail], None]]:
 
 
 def _summary(rollout: RolloutDetail) -> str:
-    lines = [f"rollout {rollout.id} of {rollout.release} {rollout.version}: {rollout.state}"]
+    lines = [f"rollout {rollout.id} of {rollout.release} {rollout.version}: {_state(rollout)}"]
+    people = (("started", [rollout.created_by] if rollout.created_by else []), ("approved", rollout.approved_by))
+    lines += [f"  {verb} by {', '.join(names)}" for verb, names in people if names]
     for attempt in rollout.devices:
         state = (
             attempt.state if attempt.state in _ENDED or not attempt.update else f"{attempt.state} ({attempt.update})"
         )
         lines.append(f"  {attempt.name}: {state}" + (f", {attempt.reason}" if attempt.reason else ""))
     return "\n".join(map(printable, lines))
+
+
+def _state(rollout: Rollout) -> str:
+    if rollout.state != _WAITING:
+        return rollout.state
+    return f"{_WAITING} for approval ({len(rollout.approved_by)} of {rollout.approvals_needed})"

@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from shoal_wire import sealed_file
-from shoal_wire.errors import WireError
+from shoal_wire.errors import Malformed, WireError
 from shoal_wire.manifest import DraftFile, Manifest, ReleaseDraft, SealedFile, parse_draft
 
 from shoal_fleet.command.errors import CommandError, UsageError
@@ -44,26 +45,60 @@ def make_manifest(folder: Path, draft: ReleaseDraft, publisher: Publisher) -> Ma
 
 
 def seal(folder: Path, file: DraftFile, publisher: Publisher, *, expected: SealedFile) -> Iterator[bytes]:
-    """The parts of a sealed file that `make_manifest` has described.
+    """The parts of a sealed file that `make_manifest` has described, one in memory at a time.
 
     Raises:
-        CommandError: the file was changed since. Sealed under its old content key, it would give both texts away.
+        CommandError: the file was changed since. Sealed under its old content key, it would give both texts away: so
+            each part is compared with its digest before it is handed out.
     """
-    plaintext = _read(folder, file)
-    if hashlib.sha256(plaintext).hexdigest() != expected.plaintext_sha256:
-        raise CommandError(f"{folder / file.path}: was changed while it was being released; run the command again")
-    return sealed_file.seal(plaintext, publisher.content_key(expected.plaintext_sha256))
+    with _open(folder, file) as plain:
+        parts = sealed_file.seal_stream(
+            plain.read,
+            publisher.content_keys.get(expected.plaintext_sha256),
+            plaintext_bytes=expected.plaintext_bytes,
+            chunk_bytes=expected.chunk_bytes,
+        )
+        try:
+            yield from check_parts(parts, expected)
+        except Malformed:
+            raise CommandError(
+                f"{folder / file.path}: was changed while it was being released; run the command again"
+            ) from None
+
+
+def check_parts(parts: Iterator[bytes], expected: SealedFile) -> Iterator[bytes]:
+    """The same parts, each once it has the digest that the manifest says.
+
+    Raises:
+        Malformed: one has another.
+    """
+    header = next(parts)
+    for index, part in enumerate(parts):
+        ahead = header if index == 0 else b""  # the first digest covers the header as well
+        if hashlib.sha256(ahead + part).hexdigest() != expected.chunk_sha256s[index]:
+            raise Malformed(f"file {expected.name}: chunk {index} isn't the one that the manifest describes")
+        if index == 0:
+            yield header
+        yield part
 
 
 def _describe(folder: Path, file: DraftFile, publisher: Publisher) -> SealedFile:
-    plaintext = _read(folder, file)
-    plaintext_sha256 = hashlib.sha256(plaintext).hexdigest()
-    digests = sealed_file.digest(sealed_file.seal(plaintext, publisher.content_key(plaintext_sha256)))
+    plaintext_sha256, plaintext_bytes = _digest(folder, file)
+    with _open(folder, file) as plain:
+        parts = sealed_file.seal_stream(
+            plain.read, publisher.content_keys.get(plaintext_sha256), plaintext_bytes=plaintext_bytes
+        )
+        try:
+            digests = sealed_file.digest(parts)
+        except Malformed as error:
+            raise CommandError(
+                f"{folder / file.path}: {error}; was it changed meanwhile? Run the command again"
+            ) from None
     return SealedFile(
         name=file.name,
         role=file.role,
         plaintext_sha256=plaintext_sha256,
-        plaintext_bytes=len(plaintext),
+        plaintext_bytes=plaintext_bytes,
         ciphertext_sha256=digests.ciphertext_sha256,
         ciphertext_bytes=digests.ciphertext_bytes,
         chunk_bytes=sealed_file.CHUNK_BYTES,
@@ -72,7 +107,17 @@ def _describe(folder: Path, file: DraftFile, publisher: Publisher) -> SealedFile
     )
 
 
-def _read(folder: Path, file: DraftFile) -> bytes:
+def _digest(folder: Path, file: DraftFile) -> tuple[str, int]:
+    """SHA-256 and size of a file."""
+    digest, size_bytes = hashlib.sha256(), 0
+    with _open(folder, file) as plain:
+        while part := plain.read(sealed_file.CHUNK_BYTES):
+            digest.update(part)
+            size_bytes += len(part)
+    return digest.hexdigest(), size_bytes
+
+
+def _open(folder: Path, file: DraftFile) -> BinaryIO:
     where = f"{folder / DRAFT}: the file {file.name!r}"
     try:
         path = (folder / file.path).resolve()
@@ -80,7 +125,7 @@ def _read(folder: Path, file: DraftFile) -> bytes:
             raise UsageError(f"{where} lies outside the folder ({file.path})")
         if path.exists() and not path.is_file():
             raise UsageError(f"{where} is no regular file ({file.path})")
-        return path.read_bytes()
+        return path.open("rb")
     except OSError as error:
         raise UsageError(f"{where} can't be read ({file.path}): {error.strerror}") from None
     except ValueError:

@@ -41,8 +41,41 @@ class Device(msgspec.Struct, frozen=True):
     revoked_at: Seconds | None
     last_seen: Seconds | None
     reported: Reported | None
+    project: str = ""
     worker_deaths: int | None = None
     """In the last 24 hours; None in a list of devices."""
+    held_at: Seconds | None = None
+    held_reason: str | None = None
+    decommissioned_at: Seconds | None = None
+    renews: bool = False
+    certificate_ends_at: Seconds | None = None
+    went_back: int = 0
+
+
+class Warnings(msgspec.Struct, frozen=True):
+    """What somebody should look after."""
+
+    warnings: tuple[str, ...]
+
+
+class ExposedFile(msgspec.Struct, frozen=True):
+    """A file whose content key a device holds."""
+
+    release: str
+    version: int
+    file: str
+    plaintext_sha256: Sha256
+    ciphertext_sha256: Sha256
+    assigned_devices: int
+    replaced_by: int | None
+
+
+class Exposures(msgspec.Struct, frozen=True):
+    """What one device, or all that are revoked, can open."""
+
+    devices: tuple[str, ...]
+    is_revoked: bool
+    files: tuple[ExposedFile, ...]
 
 
 class DeviceProof(msgspec.Struct, frozen=True):
@@ -59,11 +92,31 @@ class EnrolmentToken(msgspec.Struct, frozen=True):
     expires_at: Seconds
 
 
+class EndingMetadata(msgspec.Struct, frozen=True):
+    """Signed metadata that ends soon, or has ended."""
+
+    role: str
+    version: int
+    expires_at: Seconds
+    is_expired: bool
+
+
 class Trust(msgspec.Struct, frozen=True):
     """Root and targets metadata in base64; None before there is a publisher."""
 
     root: str | None
     targets: str | None
+    versions: dict[str, int] = {}
+    expires: dict[str, Seconds] = {}
+    ending: tuple[EndingMetadata, ...] = ()
+
+
+class NextKeys(msgspec.Struct, frozen=True):
+    """Keys that are to follow those with which the fleet signs; None where there are none."""
+
+    snapshot: str | None
+    timestamp: str | None
+    assignment: str | None
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -75,7 +128,7 @@ class Release(msgspec.Struct, frozen=True):
     created_at: Seconds
 
 
-class Rollout(msgspec.Struct, frozen=True):
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """A rollout with the number of its devices in each state."""
 
     id: int
@@ -84,6 +137,9 @@ class Rollout(msgspec.Struct, frozen=True):
     state: str
     counts: dict[str, int]
     created_at: Seconds
+    created_by: str = ""
+    approvals_needed: int = 0
+    approved_by: tuple[str, ...] = ()
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -95,10 +151,16 @@ class Attempt(msgspec.Struct, frozen=True):
     reason: str
 
 
-class RolloutDetail(Rollout, frozen=True):
+class RolloutDetail(Rollout, frozen=True, kw_only=True):
     """A rollout, device by device."""
 
     devices: tuple[Attempt, ...]
+
+
+class RolloutPolicy(msgspec.Struct, frozen=True):
+    """What a rollout needs before it begins."""
+
+    approvals: int
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -133,6 +195,47 @@ class Pace(msgspec.Struct, frozen=True):
     answers_per_s: float | None
     p50_ms: float | None
     p95_ms: float | None
+
+
+class Project(msgspec.Struct, frozen=True):
+    """Devices and releases that belong together."""
+
+    name: str
+    created_at: Seconds
+
+
+class RoleInProject(msgspec.Struct, frozen=True):
+    """A role, and where it counts; * is every project."""
+
+    project: str
+    role: str
+
+
+class User(msgspec.Struct, frozen=True):
+    """A person who may use the fleet."""
+
+    name: str
+    roles: tuple[RoleInProject, ...]
+    is_from_provider: bool
+    created_at: Seconds
+    disabled_at: Seconds | None
+
+
+class ApiToken(msgspec.Struct, frozen=True):
+    """A token, without its secret; without an end it counts until it is revoked."""
+
+    name: str
+    roles: tuple[RoleInProject, ...]
+    created_at: Seconds
+    last_used_at: Seconds | None
+    expires_at: Seconds | None
+
+
+class MadeToken(msgspec.Struct, frozen=True):
+    """A token with its secret."""
+
+    token: str
+    expires_at: Seconds | None
 
 
 def describe_board(kind: BoardKind) -> str:

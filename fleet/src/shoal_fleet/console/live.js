@@ -6,6 +6,7 @@ setInterval(async () => {
   try {
     const answer = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(10000) });
     if (!answer.ok) throw new Error(answer.statusText);
+    if (answer.redirected) location.reload(); // the session has ended
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.querySelector("main").replaceWith(next.querySelector("main"));
     document.body.classList.remove("stale");

@@ -9,6 +9,9 @@ import hashlib
 import html
 from collections.abc import Iterable
 from importlib import resources
+from typing import NamedTuple
+
+from shoal_fleet.access.csrf import FIELD
 
 _FILES = resources.files("shoal_fleet.console")
 STYLE = (_FILES / "page.css").read_text(encoding="utf-8")
@@ -44,15 +47,40 @@ def table(columns: Iterable[tuple[str, str]], groups: Iterable[Iterable[Iterable
     return wrap("table", wrap("thead", wrap("tr", head)) + "".join(wrap("tbody", body) for body in bodies))
 
 
-def document(title: str, main: str, *, is_live: bool) -> str:
+class Visitor(NamedTuple):
+    """Who looks at a page."""
+
+    name: str
+    csrf: str
+    """Word for forms; empty where there is no session to end."""
+
+
+NOBODY = Visitor("", "")
+
+
+def form(action: str, inside: str, *, csrf: str, css: str = "") -> str:
+    """A form that is sent to a page of this fleet, with the word that says it comes from one."""
+    word = f'<input type="hidden" name="{FIELD}" value="{escape(csrf)}">' if csrf else ""
+    return f'<form method="post" action="{escape(action)}" class="{escape(css)}">{word}{inside}</form>'
+
+
+def field(label: str, name: str, *, kind: str, autocomplete: str) -> str:
+    """A field of a form with its label. What was typed is never in the page."""
+    return (
+        f'<label>{escape(label)}<input name="{escape(name)}" type="{escape(kind)}" '
+        f'autocomplete="{escape(autocomplete)}" required maxlength="1024"></label>'
+    )
+
+
+def document(title: str, main: str, *, is_live: bool, visitor: Visitor = NOBODY) -> str:
     """A whole page. A live one gets its `main` anew every two seconds, or every five where scripts are off."""
     live = f"<script>{LIVE}</script>" if is_live else ""
     refresh = '<noscript><meta http-equiv="refresh" content="5"></noscript>' if is_live else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">{refresh}<style>{STYLE}</style></head>'
-        f'<body><header><h1>Shoal</h1><nav class="soft"><a href="/status">Status</a><a href="/docs">API</a></nav>'
-        f'</header><p class="notice">The fleet does not answer. This is what it said last.</p>'
+        f"<body><header><h1>Shoal</h1>{_navigation(visitor)}</header>"
+        f'<p class="notice">The fleet does not answer. This is what it said last.</p>'
         f"<main>{main}</main>{live}</body></html>"
     )
 
@@ -61,9 +89,32 @@ def policy() -> str:
     """Content-Security-Policy of every page."""
     return (
         f"default-src 'none'; style-src '{_digest(STYLE)}'; script-src '{_digest(LIVE)}'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
+
+
+def _navigation(visitor: Visitor) -> str:
+    if not visitor.name:
+        return ""
+    links = '<nav class="soft"><a href="/status">Status</a><a href="/docs">API</a></nav>'
+    if not visitor.csrf:
+        return links + element("span", visitor.name, css="soft corner")
+    account = f'<a href="/account" class="soft corner">{escape(visitor.name)}</a>'
+    return links + account + form("/logout", '<button class="plain">Log out</button>', csrf=visitor.csrf)
 
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+HEADERS = {
+    "Content-Security-Policy": policy(),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Not no-referrer: with that a browser says `Origin: null` where it sends a form, and the form is refused.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every page."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from shoal_fleet.console.page import document, element, escape, table, wrap
+from shoal_fleet.console.page import Visitor, document, element, escape, table, wrap
 
 _VERBS = ("get", "head", "post", "put", "patch", "delete")
 _FIELDS = (("Name", "tight"), ("Type", "tight"), ("", "words soft"))
@@ -11,7 +11,7 @@ _FIELDS = (("Name", "tight"), ("Type", "tight"), ("", "words soft"))
 Schema = dict[str, Any]
 
 
-def render_reference(openapi: Schema) -> str:
+def render_reference(openapi: Schema, *, visitor: Visitor) -> str:
     """The page: every path with its parameters, body and answer, by feature."""
     schemas: Schema = openapi.get("components", {}).get("schemas", {})
     by_tag: dict[str, list[str]] = {}
@@ -28,7 +28,7 @@ def render_reference(openapi: Schema) -> str:
         element("h2", tag.capitalize()) + wrap("div", "".join(operations), css="card")
         for tag, operations in by_tag.items()
     )
-    return document("Shoal: API", main, is_live=False)
+    return document("Shoal: API", main, is_live=False, visitor=visitor)
 
 
 def name_type(schema: Schema) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from shoal_fleet.devices import service as devices
 from shoal_fleet.devices.models import Device
 from shoal_fleet.messaging.models import RefusedMessages
+from shoal_fleet.rollouts import approvals
 from shoal_fleet.rollouts import service as rollouts
 from shoal_fleet.rollouts.machine import DeviceState, RolloutState
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice
@@ -91,6 +92,7 @@ class RolloutLine(NamedTuple):
     number: int
     release: str
     state: str
+    started_by: str
     started_at: float
     attempts: Sequence[AttemptLine]
 
@@ -135,7 +137,11 @@ def read_status(session: Session, *, now: float) -> Status:
         now=now,
         devices=lines,
         rollouts=[
-            describe_rollout(rollout, rollouts.list_attempts(session, rollout.id))
+            describe_rollout(
+                rollout,
+                rollouts.list_attempts(session, rollout.id),
+                approvers=approvals.list_approvers(session, rollout),
+            )
             for rollout in rollouts.list_rollouts(session, limit=ROLLOUTS)
         ],
         refused=[RefusedLine(row.device_id, row.channel, row.count, row.last_reason) for row in refused],
@@ -169,13 +175,19 @@ def describe_device(device: Device, reported: Reported | None, found: Findings) 
     return lines
 
 
-def describe_rollout(rollout: Rollout, attempts: Sequence[tuple[RolloutDevice, Device]]) -> RolloutLine:
+def describe_rollout(
+    rollout: Rollout, attempts: Sequence[tuple[RolloutDevice, Device]], *, approvers: Sequence[str] = ()
+) -> RolloutLine:
     """A line for the rollout, and one for each of its devices."""
+    state = rollout.state.value
+    if rollout.state is RolloutState.WAITING:
+        state = f"{state} for approval ({len(approvers)} of {rollout.approvals_needed})"
     return RolloutLine(
         tone=_ROLLOUT_TONES[rollout.state],
         number=rollout.id,
         release=f"{rollout.release} {rollout.version}",
-        state=rollout.state.value,
+        state=state,
+        started_by=rollout.created_by,
         started_at=rollout.created_at,
         attempts=[
             AttemptLine(_ATTEMPT_TONES[row.state], device.name, row.state.value, row.reason) for row, device in attempts
@@ -221,6 +233,7 @@ def _concerns(update: UpdateReport, slot: SlotReport | None) -> bool:
 _OUTCOMES = {UpdateState.FELL_BACK: "went back from", UpdateState.REFUSED: "refused"}
 
 _ROLLOUT_TONES = {
+    RolloutState.WAITING: Tone.BUSY,
     RolloutState.RUNNING: Tone.BUSY,
     RolloutState.SUCCEEDED: Tone.GOOD,
     RolloutState.FAILED: Tone.BAD,
@@ -228,6 +241,7 @@ _ROLLOUT_TONES = {
 }
 
 _ATTEMPT_TONES = {
+    DeviceState.WAITING: Tone.OFF,
     DeviceState.ASSIGNED: Tone.BUSY,
     DeviceState.UPDATING: Tone.BUSY,
     DeviceState.SUCCEEDED: Tone.GOOD,

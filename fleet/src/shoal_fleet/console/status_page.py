@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from shoal_fleet.console.page import document, element, escape, table, wrap
+from shoal_fleet.console.page import Visitor, document, element, escape, table, wrap
 from shoal_fleet.console.status import AttemptLine, DeviceLine, RolloutLine, Status, Tone
 from shoal_fleet.telemetry.queries import DEATHS_WINDOW_S
 
@@ -30,7 +30,7 @@ _REFUSED = (("Device", "tight"), ("Channel", "tight"), ("Messages", "number"), (
 _NONE = '<span class="soft">–</span>'
 
 
-def render_status(status: Status) -> str:
+def render_status(status: Status, *, visitor: Visitor) -> str:
     """The page."""
     devices = table(_DEVICES, [[_device_cells(line, now=status.now)] for line in status.devices])
     rollouts = table(_ROLLOUTS, [_rollout_rows(line, now=status.now) for line in status.rollouts])
@@ -48,7 +48,7 @@ def render_status(status: Status) -> str:
         main += element("h2", "Refused messages") + _card(table(_REFUSED, [rows]), is_empty=False, empty="")
     at = datetime.fromtimestamp(status.now, UTC)
     main += element("p", f"As of {at:%Y-%m-%d %H:%M:%S} UTC", css="soft")
-    return document("Shoal: status", main, is_live=True)
+    return document("Shoal: status", main, is_live=True, visitor=visitor)
 
 
 def say_ago(seconds: float) -> str:
@@ -96,7 +96,7 @@ def _rollout_rows(line: RolloutLine, *, now: float) -> list[tuple[str, ...]]:
     first = (
         f"{_dot(line.tone)}{line.number} {escape(line.state)}",
         escape(line.release),
-        escape(say_ago(now - line.started_at)),
+        escape(say_ago(now - line.started_at) + (f" by {line.started_by}" if line.started_by else "")),
     )
     return [
         (*(first if index == 0 else ("", "", "")), *_attempt_cells(attempt))

@@ -1,6 +1,6 @@
 """What does the fleet keep of a device?"""
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, text
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -21,12 +21,15 @@ class Device(Base):
     id: Mapped[str] = mapped_column(String(63), primary_key=True)
     name: Mapped[str] = mapped_column(String(200))
     """Label that people use. It may change."""
+    project: Mapped[str] = mapped_column(String(63), default="default", server_default=text("'default'"), index=True)
     profile: Mapped[str] = mapped_column(String(200))
     agent_version: Mapped[str] = mapped_column(String(200))
     identity_key: Mapped[str]
     """P-256, as `envelope.public_text` writes it: signs what the device says."""
     hpke_key: Mapped[str]
     """X25519, as `grant.hpke_public_text` writes it: content keys are sealed to it."""
+    hybrid_key: Mapped[str | None]
+    """As `hybrid_key.hybrid_public_text` writes it: content keys are sealed to it instead, where the device has one."""
     enrolled_at: Mapped[float]
     revoked_at: Mapped[float | None]
     last_seen_at: Mapped[float | None]
@@ -41,6 +44,17 @@ class Device(Base):
     reported_generation: Mapped[int] = mapped_column(BigInteger, default=0)
     fingerprint: Mapped[str | None] = mapped_column(String(64))
     """Of the kind of board that it last reported to be; None from an agent that doesn't tell."""
+    renews: Mapped[bool] = mapped_column(default=False, server_default=text("0"))
+    """Its agent renews its certificate by itself, so that a short-lived one does."""
+    held_at: Mapped[float | None]
+    """Since when it gets nothing new, as two boards seem to have its keys; None where it isn't held."""
+    held_reason: Mapped[str | None] = mapped_column(Text)
+    lineage: Mapped[str | None] = mapped_column(Text)
+    """Which starts of its daemon were heard lately: JSON of `clones.Lineage`."""
+    replaces: Mapped[str | None] = mapped_column(String(63))
+    """Id of the device whose place it took."""
+    decommissioned_at: Mapped[float | None]
+    """When it was taken out of use: what only a device in use needs is gone."""
 
 
 class DeviceCertificate(Base):
@@ -53,3 +67,6 @@ class DeviceCertificate(Base):
     device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), index=True)
     not_after: Mapped[float]
     revoked_at: Mapped[float | None]
+    authority_sha256: Mapped[str | None] = mapped_column(String(64))
+    """Of the authority that issued it; None for the first authority, which issued before this was kept."""
+    issued_at: Mapped[float | None]

@@ -1,52 +1,100 @@
-"""Which paths of the API show devices and shut them out?"""
+"""Which paths of the API show devices, and decide about them?"""
 
 from collections.abc import Callable
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
 
-from shoal_fleet.access.gate import Gate
+from shoal_fleet.access.gate import Asking, Gate
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
-from shoal_fleet.devices import service
+from shoal_fleet.devices import lifecycle, service
 from shoal_fleet.devices.views import DeviceDetail, DeviceView
 from shoal_fleet.telemetry import queries
 from shoal_fleet.times import Clock
 
 
-class DeviceRoutes:
-    """Handlers. `publish_revocations` makes a revocation count, and returns when it does."""
+class NewName(BaseModel):
+    """What a device is to be called."""
 
-    def __init__(self, *, sessions: Sessions, clock: Clock, publish_revocations: Callable[[], None]) -> None:
+    name: Annotated[str, Field(pattern=lifecycle.NAME)]
+
+
+class DeviceRoutes:
+    """Handlers."""
+
+    def __init__(
+        self, *, sessions: Sessions, clock: Clock, note_shut_out: Callable[[str], None], wake: Callable[[], None]
+    ) -> None:
+        """`note_shut_out` is told the id of a device that was revoked, and returns when that counts; `wake` has waiting
+        documents published."""
         self._sessions = sessions
         self._clock = clock
-        self._publish_revocations = publish_revocations
+        self._note_shut_out = note_shut_out
+        self._wake = wake
 
     def list_devices(self) -> list[DeviceView]:
         """All devices, revoked ones last."""
         with self._sessions() as session:
-            return [DeviceView.of(device) for device in service.list_devices(session)]
+            ends = service.certificate_ends(session)
+            return [DeviceView.of(one, certificate_ends_at=ends.get(one.id)) for one in service.list_devices(session)]
 
     def show_device(self, device: str) -> DeviceDetail:
         """One device, by its id or its name."""
         with self._sessions() as session:
             found = service.find_device(session, device)
             deaths = queries.count_deaths(session, now=self._clock())
-            return DeviceDetail.of(found, worker_deaths=deaths.get(found.id, 0))
+            ends = service.certificate_ends(session)
+            return DeviceDetail.of(found, certificate_ends_at=ends.get(found.id), worker_deaths=deaths.get(found.id, 0))
 
-    def revoke_device(self, device: str) -> DeviceView:
+    def revoke_device(self, device: str, caller: Asking) -> DeviceView:
         """Shut a device out for good: its certificate, and its open connection to the broker."""
         with self._sessions() as session:
-            revoked = service.revoke(session, device, now=self._clock())
-        self._publish_revocations()
+            revoked = service.revoke(session, device, actor=caller.actor, now=self._clock())
+        self._note_shut_out(revoked.id)
         return DeviceView.of(revoked)
 
+    def decommission_device(self, device: str, caller: Asking) -> DeviceView:
+        """Take a device out of use: it is shut out, and only its history stays."""
+        with self._sessions() as session:
+            gone = lifecycle.decommission(session, device, actor=caller.actor, now=self._clock())
+        self._note_shut_out(gone.id)
+        return DeviceView.of(gone)
 
-def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, publish_revocations: Callable[[], None]) -> APIRouter:
+    def release_hold(self, device: str, caller: Asking) -> DeviceView:
+        """Let a device that was held get new documents again."""
+        with self._sessions() as session:
+            released = lifecycle.release_hold(session, device, actor=caller.actor, now=self._clock())
+        self._wake()
+        return DeviceView.of(released)
+
+    def rename_device(self, device: str, body: NewName, caller: Asking) -> DeviceView:
+        """Call a device otherwise."""
+        with self._sessions() as session:
+            renamed = lifecycle.rename(session, device, name=body.name, actor=caller.actor, now=self._clock())
+        return DeviceView.of(renamed)
+
+
+def make_router(
+    *,
+    sessions: Sessions,
+    gate: Gate,
+    clock: Clock,
+    note_shut_out: Callable[[str], None],
+    wake: Callable[[], None],
+) -> APIRouter:
     """Routes of `/api/v1/devices`."""
-    routes = DeviceRoutes(sessions=sessions, clock=clock, publish_revocations=publish_revocations)
+    routes = DeviceRoutes(sessions=sessions, clock=clock, note_shut_out=note_shut_out, wake=wake)
     router = APIRouter(prefix="/api/v1/devices", tags=["devices"], responses=ERRORS)
-    reader, admin = [Depends(gate.reader)], [Depends(gate.admin)]
-    router.add_api_route("", routes.list_devices, methods=["GET"], dependencies=reader)
-    router.add_api_route("/{device}", routes.show_device, methods=["GET"], dependencies=reader)
-    router.add_api_route("/{device}/revoke", routes.revoke_device, methods=["POST"], dependencies=admin)
+    viewer, operator = [Depends(gate.viewer)], [Depends(gate.operator)]
+    router.add_api_route("", routes.list_devices, methods=["GET"], dependencies=viewer)
+    router.add_api_route("/{device}", routes.show_device, methods=["GET"], dependencies=viewer)
+    for path, handler in (
+        ("/{device}/revoke", routes.revoke_device),
+        ("/{device}/decommission", routes.decommission_device),
+        ("/{device}/release-hold", routes.release_hold),
+        ("/{device}/rename", routes.rename_device),
+    ):
+        router.add_api_route(path, handler, methods=["POST"], dependencies=operator)
     return router

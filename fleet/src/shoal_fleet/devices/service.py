@@ -5,18 +5,25 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 from shoal_wire import envelope
 from shoal_wire.encoding import decode
 from shoal_wire.envelope import PublicKey
 from shoal_wire.errors import Untrusted
 from shoal_wire.messages import Reported
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
+from shoal_fleet.devices import clones
+from shoal_fleet.devices.clones import Lineage
 from shoal_fleet.devices.models import Device, DeviceCertificate
 from shoal_fleet.errors import Conflict, NotAllowed, NotFound
+from shoal_fleet.pki.authority import Authority, read_certificate
+
+CLONED = "two boards speak with its keys"
 
 
 def new_device_id() -> str:
@@ -83,7 +90,7 @@ def record_reported(session: Session, *, device_id: str, raw: bytes, now: float)
     """Keep the signed document of what a device runs, in the caller's transaction.
 
     Returns what it says, or None where its counter isn't above that of the last one: a replay, or one that was
-    overtaken.
+    overtaken. A device whose reports show that two boards have its keys is held (`clones.py`).
 
     Raises:
         NotFound: no such device.
@@ -93,6 +100,7 @@ def record_reported(session: Session, *, device_id: str, raw: bytes, now: float)
     """
     device = find_speaker(session, device_id)
     reported = _read_reported(device, raw)
+    _watch_lineage(session, device, reported, now=now)
     if reported.counter <= device.reported_counter:
         return None
     device.reported_counter = reported.counter
@@ -121,7 +129,23 @@ def record_presence(session: Session, *, device_id: str, is_online: bool) -> Non
     find_speaker(session, device_id).is_online = is_online
 
 
-def revoke(session: Session, id_or_name: str, *, now: float) -> Device:
+def keep_certificate(
+    session: Session, pem: bytes, *, device: Device, issuer: Authority, now: float
+) -> DeviceCertificate:
+    """Record a certificate that was just issued to a device, in the caller's transaction."""
+    facts = read_certificate(pem)
+    row = DeviceCertificate(
+        serial=f"{facts.serial:x}",
+        device_id=device.id,
+        not_after=facts.not_after.timestamp(),
+        authority_sha256=issuer.fingerprint,
+        issued_at=now,
+    )
+    session.add(row)
+    return row
+
+
+def revoke(session: Session, id_or_name: str, *, actor: str, now: float) -> Device:
     """Shut a device out for good. Whoever calls this must make revocation list and access rules anew.
 
     Raises:
@@ -132,11 +156,38 @@ def revoke(session: Session, id_or_name: str, *, now: float) -> Device:
         device = find_device(session, id_or_name)
         if device.revoked_at is not None:
             raise Conflict(f"device {device.name!r} ({device.id}): is revoked already")
-        device.revoked_at = now
-        device.is_online = False
-        for certificate in session.scalars(select(DeviceCertificate).where(DeviceCertificate.device_id == device.id)):
-            certificate.revoked_at = now
+        shut_out(session, device, now=now)
+        audit.append(session, actor=actor, action="device.revoked", subject=device.id, detail={}, now=now)
     return device
+
+
+def shut_out(session: Session, device: Device, *, now: float) -> None:
+    """Mark a device and all its certificates revoked, in the caller's transaction."""
+    device.revoked_at = now
+    device.is_online = False
+    for certificate in session.scalars(select(DeviceCertificate).where(DeviceCertificate.device_id == device.id)):
+        certificate.revoked_at = certificate.revoked_at or now
+    session.flush()
+
+
+def certificate_ends(session: Session) -> dict[str, float]:
+    """By device id: when the last certificate that isn't revoked ends, in Unix seconds."""
+    rows = session.execute(
+        select(DeviceCertificate.device_id, func.max(DeviceCertificate.not_after))
+        .where(DeviceCertificate.revoked_at.is_(None))
+        .group_by(DeviceCertificate.device_id)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def count_certificates(session: Session, *, now: float) -> dict[str | None, int]:
+    """How many certificates still count, by the authority that issued them; None stands for the first one."""
+    rows = session.execute(
+        select(DeviceCertificate.authority_sha256, func.count())
+        .where(DeviceCertificate.revoked_at.is_(None), DeviceCertificate.not_after >= now)
+        .group_by(DeviceCertificate.authority_sha256)
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def revoked_certificates(session: Session, *, now: float) -> list[tuple[int, datetime]]:
@@ -150,6 +201,23 @@ def revoked_certificates(session: Session, *, now: float) -> list[tuple[int, dat
 def revoked_devices(session: Session) -> Sequence[str]:
     """Ids of all revoked devices."""
     return session.scalars(select(Device.id).where(Device.revoked_at.is_not(None)).order_by(Device.id)).all()
+
+
+def read_lineage(device: Device) -> Lineage:
+    """Which starts of the device's daemon were heard lately."""
+    return Lineage() if device.lineage is None else msgspec.json.decode(device.lineage, type=Lineage)
+
+
+def _watch_lineage(session: Session, device: Device, reported: Reported, *, now: float) -> None:
+    before = read_lineage(device)
+    lineage = clones.hear(before, stream=reported.stream, counter=reported.counter, now=now)
+    if lineage is before:
+        return
+    device.lineage = msgspec.json.encode(lineage).decode()
+    if device.held_at is None and clones.is_cloned(lineage, now=now):
+        device.held_at, device.held_reason = now, CLONED
+        detail = {"reason": CLONED, "turns": len(lineage.turns)}
+        audit.append(session, actor=audit.FLEET, action="device.held", subject=device.id, detail=detail, now=now)
 
 
 def _read_reported(device: Device, raw: bytes) -> Reported:

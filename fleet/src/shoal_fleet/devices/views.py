@@ -86,6 +86,7 @@ class DeviceView(BaseModel):
 
     id: str
     name: str
+    project: str
     profile: str
     agent_version: str
     online: bool
@@ -93,11 +94,23 @@ class DeviceView(BaseModel):
     revoked_at: float | None
     last_seen: float | None
     reported: ReportedView | None
+    held_at: float | None
+    """Since when it gets nothing new."""
+    held_reason: str | None
+    decommissioned_at: float | None
+    replaces: str | None
+    """Id of the device whose place it took."""
+    renews: bool
+    """Its agent renews its certificate by itself."""
+    certificate_ends_at: float | None
+    """Of its last certificate that isn't revoked."""
+    went_back: int
+    """How often its reports began anew below what was heard before: restored, or one of two boards that take turns."""
 
     @classmethod
-    def of(cls, device: Device) -> Self:
-        """View of a row."""
-        return cls.model_validate(_fields(device))
+    def of(cls, device: Device, *, certificate_ends_at: float | None = None) -> Self:
+        """View of a row, and of the device's certificates where they were looked at."""
+        return cls.model_validate(_fields(device) | {"certificate_ends_at": certificate_ends_at})
 
 
 class DeviceDetail(DeviceView):
@@ -110,10 +123,11 @@ class DeviceDetail(DeviceView):
     """In base64."""
 
     @classmethod
-    def of(cls, device: Device, *, worker_deaths: int = 0) -> Self:
-        """View of a row and of what its telemetry counted."""
+    def of(cls, device: Device, *, certificate_ends_at: float | None = None, worker_deaths: int = 0) -> Self:
+        """View of a row, of the device's certificates, and of what its telemetry counted."""
         raw = device.reported_envelope
         more = {
+            "certificate_ends_at": certificate_ends_at,
             "worker_deaths": worker_deaths,
             "identity_key": device.identity_key,
             "reported_envelope": None if raw is None else base64.b64encode(raw).decode(),
@@ -126,6 +140,7 @@ def _fields(device: Device) -> dict[str, object]:
     return {
         "id": device.id,
         "name": device.name,
+        "project": device.project,
         "profile": device.profile,
         "agent_version": device.agent_version,
         "online": device.is_online,
@@ -133,4 +148,10 @@ def _fields(device: Device) -> dict[str, object]:
         "revoked_at": device.revoked_at,
         "last_seen": device.last_seen_at,
         "reported": None if reported is None else ReportedView.of(reported),
+        "held_at": device.held_at,
+        "held_reason": device.held_reason,
+        "decommissioned_at": device.decommissioned_at,
+        "replaces": device.replaces,
+        "renews": device.renews,
+        "went_back": service.read_lineage(device).went_back,
     }

@@ -1,6 +1,6 @@
 """What is kept of an enrolment token?"""
 
-from sqlalchemy import ForeignKey, LargeBinary, String
+from sqlalchemy import ForeignKey, LargeBinary, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -14,6 +14,8 @@ class EnrolmentTokenRow(Base):
     secret_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
     name: Mapped[str] = mapped_column(String(200))
     """Label that the device will have."""
+    project: Mapped[str] = mapped_column(String(63), default="default", server_default=text("'default'"))
+    """That it will be in."""
     created_at: Mapped[float]
     expires_at: Mapped[float]
     keys_sha256: Mapped[str | None] = mapped_column(String(64))
@@ -21,3 +23,7 @@ class EnrolmentTokenRow(Base):
     device_id: Mapped[str | None] = mapped_column(ForeignKey("device.id"))
     answer: Mapped[bytes | None] = mapped_column(LargeBinary)
     """What the device was told, byte for byte: the same keys get it again."""
+    replaces: Mapped[str | None] = mapped_column(String(63))
+    """Id of the device whose place the new one takes; None for one that takes nobody's."""
+    authority_sha256: Mapped[str | None] = mapped_column(String(64))
+    """Of the authority that the token names; None for the first one."""

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from shoal_wire import envelope
 from shoal_wire.encoding import canonical, decode, decode_struct
 from shoal_wire.grant import parse_hpke_public
+from shoal_wire.hybrid_key import parse_hybrid_public
 from shoal_wire.messages import EnrolmentRequest
 
 from shoal_fleet.devices.service import parse_identity_key
@@ -23,7 +24,7 @@ _WHAT = "enrolment request"
 
 
 class Claim(NamedTuple):
-    """A request whose signature was verified, and the digest that stands for its three keys."""
+    """A request whose signature was verified, and the digest that stands for its keys."""
 
     request: EnrolmentRequest
     keys_sha256: str
@@ -41,9 +42,13 @@ def read_request(raw: bytes) -> Claim:
     payload = envelope.verify(raw, envelope.ENROLMENT, [key], what=_WHAT, limit_bytes=MAX_REQUEST_BYTES)
     request = decode(payload, EnrolmentRequest, what=_WHAT, limit_bytes=MAX_REQUEST_BYTES)
     parse_hpke_public(request.hpke_key, what=f"{_WHAT}: HPKE key")
+    if request.hybrid_key is not None:
+        parse_hybrid_public(request.hybrid_key, what=f"{_WHAT}: hybrid key")
     tls_key = parse_csr(request.csr.encode())
     tls_bytes = tls_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     keys = ["shoal/enrolment/v1", request.identity_key, request.hpke_key, hashlib.sha256(tls_bytes).hexdigest()]
+    if request.hybrid_key is not None:
+        keys.append(request.hybrid_key)
     return Claim(request, hashlib.sha256(canonical(list(keys))).hexdigest())
 
 

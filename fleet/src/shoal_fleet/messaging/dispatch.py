@@ -7,7 +7,6 @@ refused is counted, with the reason, and changes nothing else.
 import logging
 from collections.abc import Callable, Mapping
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal_wire import envelope, topics
 from shoal_wire.encoding import decode, encode
 from shoal_wire.envelope import Signer
@@ -20,6 +19,7 @@ from shoal_fleet.database import Sessions, writing
 from shoal_fleet.devices import service as devices
 from shoal_fleet.devices.models import Device
 from shoal_fleet.errors import FleetError, NotAllowed, NotFound
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.messaging.inbox import Message
 from shoal_fleet.messaging.models import RefusedMessages
 from shoal_fleet.rollouts import service as rollouts
@@ -35,14 +35,12 @@ _log = logging.getLogger(__name__)
 class Dispatcher:
     """Brings each message to the feature that it is for."""
 
-    def __init__(
-        self, sessions: Sessions, *, publisher: Publisher, signer: Signer, fleet_key: X25519PrivateKey, clock: Clock
-    ) -> None:
-        """`signer` signs acknowledgements, `fleet_key` opens grants (HPKE)."""
+    def __init__(self, sessions: Sessions, *, publisher: Publisher, signer: Signer, vault: Vault, clock: Clock) -> None:
+        """`signer` signs acknowledgements, `vault` opens content keys."""
         self._sessions = sessions
         self._publisher = publisher
         self._signer = signer
-        self._fleet_key = fleet_key
+        self._vault = vault
         self._clock = clock
         self._handlers: Mapping[Up, Callable[[str, bytes], None]] = {
             Up.PRESENCE: self._record_presence,
@@ -73,7 +71,7 @@ class Dispatcher:
         with self._sessions() as session, writing(session):
             devices.record_reported(session, device_id=device_id, raw=raw, now=now)
             device = devices.find_device(session, device_id)
-            rollouts.follow(session, device=device, fleet_key=self._fleet_key, now=now)
+            rollouts.follow(session, device=device, vault=self._vault, now=now)
 
     def _commit_batch(self, device_id: str, raw: bytes) -> None:
         with self._sessions() as session:

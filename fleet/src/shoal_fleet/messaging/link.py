@@ -87,7 +87,8 @@ class Link:
             topic = topics.parse(message.topic)
         except Malformed:
             return  # of a newer protocol, or nonsense; a device can publish only below its own name
-        if isinstance(topic.channel, Up):
+        # Empty is what clears a retained topic, and is told to those who listen too.
+        if isinstance(topic.channel, Up) and message.payload:
             self._inbox.put(Message(topic, bytes(message.payload)))
 
     def _on_publish(self, _client: mqtt.Client, _data: Any, mid: int, code: ReasonCode, _properties: Any) -> None:

@@ -11,13 +11,14 @@ import time
 from types import TracebackType
 from typing import Self
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal_wire.envelope import Signer
 from shoal_wire.topics import Up
 from sqlalchemy.exc import OperationalError
 
 from shoal_fleet.database import Sessions
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.messaging.dispatch import Dispatcher
+from shoal_fleet.messaging.forgetting import Forgetting
 from shoal_fleet.messaging.inbox import Connected, Inbox, Message, Woken, Work
 from shoal_fleet.messaging.link import Link
 from shoal_fleet.rollouts import service as rollouts
@@ -44,17 +45,18 @@ class Messaging:
         port: int,
         context: ssl.SSLContext,
         signer: Signer,
-        fleet_key: X25519PrivateKey,
+        vault: Vault,
         clock: Clock,
     ) -> None:
         """`context` trusts the fleet's authority and holds the fleet's client certificate; `signer` is that of
-        assignments; `fleet_key` opens grants (HPKE)."""
+        assignments; `vault` opens content keys."""
         self._inbox = Inbox()
         self._link = Link(host=host, port=port, context=context, inbox=self._inbox)
         self._sessions = sessions
         self._clock = clock
-        self._dispatcher = Dispatcher(sessions, publisher=self._link, signer=signer, fleet_key=fleet_key, clock=clock)
+        self._dispatcher = Dispatcher(sessions, publisher=self._link, signer=signer, vault=vault, clock=clock)
         self._publication = Publication(sessions, publisher=self._link, signer=signer, clock=clock)
+        self._forgetting = Forgetting(sessions, publisher=self._link, clock=clock)
         self._upkeep_at = time.monotonic() + UPKEEP_S
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messaging", daemon=True)
@@ -108,8 +110,11 @@ class Messaging:
                 self._publication.confirm(work)
             case Connected():
                 self._publication.publish_all()
+                self._forgetting.begin_anew()
+                self._forgetting.clear_topics()
             case Woken():
                 self._publication.publish_pending()
+                self._forgetting.clear_topics()
             case None:
                 pass
         if time.monotonic() >= self._upkeep_at:

@@ -1,9 +1,9 @@
 """How does the fleet keep its certificate authority, and what may it be asked to sign?"""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from cryptography import x509
@@ -52,20 +52,31 @@ class Authority:
         self._certificate = certificate
 
     @classmethod
-    def create(cls, folder: Path, *, now: datetime) -> "Authority":
-        """Make a key and a certificate and keep them in `folder` (0700; key 0600), on disk when this returns.
+    def create(
+        cls,
+        folder: Path,
+        *,
+        now: datetime,
+        key: ec.EllipticCurvePrivateKey | None = None,
+        files: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> "Authority":
+        """Make a certificate, and a key unless one is given, and keep them in `folder` (0700; key 0600), on disk when
+        this returns.
 
-        The certificate is written last: a creation that was cut short has signed nothing, and is done again.
+        The certificate is written last, after `files` (name and content, for all to read): a creation that was cut
+        short has signed nothing, and is done again.
 
         Raises:
             BrokenAuthority: the folder already holds an authority, which boards may trust.
         """
         if (folder / CERTIFICATE_FILE).exists():
             raise BrokenAuthority(f"{folder}: expected no certificate authority, found {CERTIFICATE_FILE}")
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key or ec.generate_private_key(ec.SECP256R1())
         certificate = certificates.build_authority(key, now=now)
         make_private_folder(folder)
         write_whole(folder / KEY_FILE, _key_pem(key))
+        for name, content in files.items():
+            write_whole(folder / name, content, mode=PUBLIC)
         write_whole(folder / CERTIFICATE_FILE, certificate.public_bytes(Encoding.PEM), mode=PUBLIC)
         return cls(key=key, certificate=certificate)
 
@@ -95,7 +106,22 @@ class Authority:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the certificate's DER, in hex: goes into enrolment tokens."""
-        return hashlib.sha256(self._certificate.public_bytes(Encoding.DER)).hexdigest()
+        return certificates.fingerprint(self._certificate)
+
+    def link(self, successor: ec.EllipticCurvePrivateKey, *, now: datetime) -> bytes:
+        """Certificate in PEM by which who trusts this authority takes the key of the next one for its successor's."""
+        certificate = certificates.build_link(
+            successor.public_key(), issuer=self._certificate, issuer_key=self._key, now=now
+        )
+        return certificate.public_bytes(Encoding.PEM)
+
+    def has_signed(self, crl_pem: bytes) -> bool:
+        """Whether a revocation list is by this authority.
+
+        Raises:
+            ValueError: it isn't one.
+        """
+        return x509.load_pem_x509_crl(crl_pem).is_signature_valid(self._key.public_key())
 
     def issue_server(self, names: Sequence[str], *, now: datetime, valid_days: int = SERVER_DAYS) -> Identity:
         """Make a key and a certificate for a listener under `names`, each an IP address or a DNS name.
@@ -118,6 +144,17 @@ class Authority:
         """Make the key and the client certificate with which the fleet itself connects to the broker."""
         key = ec.generate_private_key(ec.SECP256R1())
         pem = self._sign_client(key.public_key(), name=FLEET_NAME, now=now, valid_days=valid_days)
+        return Identity(key_pem=_key_pem(key), certificate_pem=pem)
+
+    def issue_device(self, device_id: str, *, now: datetime, valid_days: int) -> Identity:
+        """Make a key and a client certificate under the name of a device, for the fleet's own use.
+
+        Raises:
+            ValueError: `device_id` isn't one that the fleet gives out.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = checked_device_id(device_id)
+        pem = self._sign_client(key.public_key(), name=name, now=now, valid_days=valid_days)
         return Identity(key_pem=_key_pem(key), certificate_pem=pem)
 
     def issue_client(self, csr_pem: bytes, *, device_id: str, now: datetime, valid_days: int = CLIENT_DAYS) -> bytes:
@@ -192,16 +229,29 @@ def certificate_is_due(certificate_pem: bytes, *, now: datetime) -> bool:
     return now >= facts.not_before + (facts.not_after - facts.not_before) * 2 / 3
 
 
-def crl_is_due(crl_pem: bytes, *, now: datetime, valid_days: int = CRL_DAYS) -> bool:
-    """Whether a revocation list should be signed anew: it is a day old, though it is good for a month.
-
-    Past its end the broker refuses every client, so a renewal may fail for weeks before boards notice.
+def crl_end(crl_pem: bytes) -> datetime:
+    """When the first of the revocation lists ends. Past that the broker refuses every client.
 
     Raises:
         ValueError: no revocation list in PEM.
     """
-    next_update = x509.load_pem_x509_crl(crl_pem).next_update_utc
-    return next_update is None or now >= next_update - timedelta(days=valid_days) + CRL_RENEWAL
+    lists = [x509.load_pem_x509_crl(pem) for pem in certificates.split_crls(crl_pem)]
+    if not lists:
+        raise ValueError("revocation list: expected one in PEM, found none")
+    return min(one.next_update_utc or one.last_update_utc for one in lists)
+
+
+def crl_is_due(crl_pem: bytes, *, now: datetime, valid_days: int = CRL_DAYS) -> bool:
+    """Whether revocation lists should be signed anew: they are a day old, though they are good for a month.
+
+    A renewal may fail for weeks before boards notice. A list that ends later than one of now would was dated by a
+    clock that was ahead.
+
+    Raises:
+        ValueError: no revocation list in PEM.
+    """
+    age = timedelta(days=valid_days) - (crl_end(crl_pem) - now)
+    return not timedelta(0) <= age < CRL_RENEWAL
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -11,6 +11,7 @@ Every certificate is P-256 with SHA-256 (RFC 5280, RFC 5480). Who checks it deci
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -25,7 +26,9 @@ from shoal_fleet.pki.errors import BadCsr
 AUTHORITY_DAYS = 3653
 SERVER_DAYS = 398
 CLIENT_DAYS = 730
-"""A board can't renew its certificate by itself yet, so it must last for as long as a board may lie on a shelf."""
+"""For an agent that doesn't renew its certificate by itself: as long as a board may lie on a shelf."""
+RENEWED_DAYS = 30
+"""For one that does, by default: a stolen key of TLS is good for that long at most."""
 CRL_DAYS = 30
 
 SERVER_BACKDATE = timedelta(days=30)
@@ -33,6 +36,8 @@ CLIENT_BACKDATE = timedelta(minutes=5)
 CRL_BACKDATE = timedelta(hours=1)
 
 MAX_CSR_BYTES = 8192
+
+_CRL = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----\n?", re.DOTALL)
 
 
 def build_authority(key: ec.EllipticCurvePrivateKey, *, now: datetime) -> x509.Certificate:
@@ -51,6 +56,31 @@ def build_authority(key: ec.EllipticCurvePrivateKey, *, now: datetime) -> x509.C
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     return builder.sign(key, hashes.SHA256())
+
+
+def build_link(
+    successor: ec.EllipticCurvePublicKey,
+    *,
+    issuer: x509.Certificate,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    """The successor's key, signed by the authority before it, for as long as that one's own certificate lasts.
+
+    It has the issuer's own name: such a certificate doesn't count towards the issuer's path length (RFC 5280, 6.1).
+    """
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(issuer.subject)
+        .issuer_name(issuer.subject)
+        .public_key(successor)
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(successor), critical=False)
+        .add_extension(_authority_key_identifier(issuer), critical=False)
+    )
+    return _sign(builder, issuer, issuer_key, start=now - SERVER_BACKDATE, end=issuer.not_valid_after_utc)
 
 
 def build_server(
@@ -105,10 +135,11 @@ def build_crl(
 
     A server that reads a new list may keep the old one beside it, and OpenSSL then takes the one with the later date,
     in whole seconds. So each list is dated at least a second after `previous`, and an hour back, so that many in
-    one second still lie in the past.
+    one second still lie in the past. One that was dated ahead of `now`, by a clock that was wrong, is not followed: a
+    list that doesn't count yet would shut everyone out, and OpenSSL prefers one that counts to one that doesn't.
     """
     start = (now - CRL_BACKDATE).replace(microsecond=0)
-    if previous is not None:
+    if previous is not None and previous.last_update_utc < now - timedelta(seconds=1):
         start = max(start, previous.last_update_utc + timedelta(seconds=1))
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -122,6 +153,16 @@ def build_crl(
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(when)
         builder = builder.add_revoked_certificate(entry.build())
     return builder.sign(issuer_key, hashes.SHA256())
+
+
+def split_crls(pem: bytes) -> list[bytes]:
+    """Each revocation list of a file that holds several."""
+    return _CRL.findall(pem)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of the certificate's DER, in hex."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
 
 
 def parse_csr(csr_pem: bytes) -> ec.EllipticCurvePublicKey:
@@ -149,7 +190,6 @@ def parse_csr(csr_pem: bytes) -> ec.EllipticCurvePublicKey:
 def _end_builder(
     public_key: ec.EllipticCurvePublicKey, *, subject: str, issuer: x509.Certificate
 ) -> x509.CertificateBuilder:
-    issuer_identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return (
         x509.CertificateBuilder()
         .subject_name(_name(subject))
@@ -159,10 +199,13 @@ def _end_builder(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_identifier), critical=False
-        )
+        .add_extension(_authority_key_identifier(issuer), critical=False)
     )
+
+
+def _authority_key_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
 
 
 def _sign(

@@ -1,6 +1,6 @@
 """What does the fleet keep of a release?"""
 
-from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -21,8 +21,21 @@ class Release(Base):
     created_at: Mapped[float]
 
 
+class ReleaseKey(Base):
+    """The content key of one sealed file of a release, wrapped: opened only where a device is assigned."""
+
+    __tablename__ = "release_key"
+
+    release_id: Mapped[int] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    ciphertext_sha256: Mapped[str] = mapped_column(String(64), primary_key=True, index=True)
+    wrapped: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class FleetGrant(Base):
-    """The content key of one sealed file of a release, sealed to the fleet: opened only where a device is assigned."""
+    """A content key as the publisher sealed it to the fleet, from before content keys were wrapped.
+
+    Moved to `ReleaseKey` when the fleet is started; none are written.
+    """
 
     __tablename__ = "fleet_grant"
 

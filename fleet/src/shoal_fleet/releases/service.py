@@ -1,20 +1,24 @@
 """Which releases are there, and how does a new one come in?"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from shoal_wire.grant import FLEET, Grant, GrantContext, open_grant
+from shoal_wire.grant import Grant
 from shoal_wire.manifest import Manifest, parse_manifest, target_path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from shoal_fleet.access.projects import claim_release_name
+from shoal_fleet.access.roles import EVERYWHERE, Reach
+from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.errors import Conflict, NotFound, Refused
 from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.releases.models import FleetGrant, Release
+from shoal_fleet.releases import content_keys
+from shoal_fleet.releases.models import Release
 from shoal_fleet.releases.sealed_store import SealedStore
 from shoal_fleet.trust import service as trust
+from shoal_fleet.trust.service import MetadataUpdate
 
 
 def list_releases(session: Session) -> Sequence[Release]:
@@ -40,66 +44,53 @@ def read_manifest(session: Session, release: Release) -> Manifest:
     return parse_manifest(trust.read_target(session, f"{folder}/{release.manifest_sha256}.{file}"))
 
 
-def content_keys(session: Session, release: Release, *, fleet_key: X25519PrivateKey) -> dict[str, bytes]:
-    """Content key of each sealed file of a release by the digest of the sealed file. Keep them no longer than needed.
-
-    Raises:
-        Untrusted: sealed to another key of the fleet, as after a restore of the database alone.
-    """
-    context = _context(release.name, release.version)
-    rows = session.scalars(select(FleetGrant).where(FleetGrant.release_id == release.id))
-    return {
-        row.ciphertext_sha256: open_grant(
-            Grant(row.ciphertext_sha256, row.counter, row.sealed_key), fleet_key, context=context
-        )
-        for row in rows
-    }
-
-
 def create_release(
     session: Session,
     *,
-    targets: bytes,
+    targets: bytes | None,
     manifest: bytes,
     grants: Sequence[Grant],
     store: SealedStore,
     keys: OnlineKeys,
     now: float,
+    bins: Mapping[str, bytes] = {},
+    project: str | None = None,
+    within: Reach = frozenset({EVERYWHERE}),
+    actor: str = audit.FLEET,
 ) -> Release:
-    """Take a signed release whose sealed files were uploaded before.
+    """Take a signed release whose sealed files were uploaded before. It is listed in `targets`, or in one of `bins`.
 
     Raises:
         Malformed, Unsupported: the manifest isn't one that this version reads.
-        Conflict: targets isn't the next version, or the release exists.
-        Untrusted: targets isn't signed by the publisher, or a grant isn't sealed to this fleet.
+        WrongRole: the project, or the only one that has this name, isn't `within` reach.
+        Conflict: metadata isn't the next version, the release exists, or another project has its name.
+        Untrusted: metadata isn't signed by the publisher, or a grant isn't sealed to this fleet.
         Refused: the manifest isn't the signed one, a sealed file is missing, or a grant is.
     """
     parsed = parse_manifest(manifest)
     path = target_path(name=parsed.name, version=parsed.version)
     with writing(session):
-        signed = trust.add_targets(session, raw=targets, files={path: manifest}, keys=keys, now=now)
+        claim_release_name(session, parsed.name, project=project, within=within)
+        signed = MetadataUpdate(targets=targets, bins=bins, files={path: manifest})
+        targets_version = trust.accept(session, signed, keys=keys, now=now)
         if _find(session, parsed.name, parsed.version) is not None:
             raise Conflict(f"release {parsed.name} {parsed.version}: exists; a release never changes")
         _check_files(parsed, store)
-        _check_grants(parsed, grants, keys.hpke)
+        _check_grants(parsed, grants)
+        opened = content_keys.open_grants(grants, keys.recipient, name=parsed.name, version=parsed.version)
         release = Release(
             name=parsed.name,
             version=parsed.version,
             manifest_sha256=hashlib.sha256(manifest).hexdigest(),
-            targets_version=signed.version,
+            targets_version=targets_version,
             created_at=now,
         )
         session.add(release)
         session.flush()
-        for grant in grants:
-            session.add(
-                FleetGrant(
-                    release_id=release.id,
-                    ciphertext_sha256=grant.ciphertext_sha256,
-                    counter=grant.counter,
-                    sealed_key=grant.sealed_key,
-                )
-            )
+        content_keys.keep(session, release, opened, vault=keys.vault)
+        subject = f"{release.name}/{release.version}"
+        detail = {"manifest_sha256": release.manifest_sha256}
+        audit.append(session, actor=actor, action="release.added", subject=subject, detail=detail, now=now)
     return release
 
 
@@ -114,8 +105,8 @@ def _check_files(manifest: Manifest, store: SealedStore) -> None:
             )
 
 
-def _check_grants(manifest: Manifest, grants: Sequence[Grant], fleet_key: X25519PrivateKey) -> None:
-    """Each file has its grant and each grant opens: a rollout would else fail on it."""
+def _check_grants(manifest: Manifest, grants: Sequence[Grant]) -> None:
+    """Each file has its grant: a rollout would else fail on it."""
     expected = sorted({file.ciphertext_sha256 for file in manifest.files})
     found = sorted(grant.ciphertext_sha256 for grant in grants)
     if found != expected:
@@ -124,12 +115,6 @@ def _check_grants(manifest: Manifest, grants: Sequence[Grant], fleet_key: X25519
             f"release {manifest.name} {manifest.version}: expected one grant for each of its {len(expected)} sealed "
             f"files, found {len(found)}; see file {odd[0][:12]}"
         )
-    for grant in grants:
-        open_grant(grant, fleet_key, context=_context(manifest.name, manifest.version))
-
-
-def _context(name: str, version: int) -> GrantContext:
-    return GrantContext(release=name, version=version, recipient=FLEET)
 
 
 def _find(session: Session, name: str, version: int) -> Release | None:

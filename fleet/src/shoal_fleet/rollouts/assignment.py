@@ -1,19 +1,24 @@
 """With which keys does a device get a release, and with what known of how to run it?
 
-The fleet holds each content key sealed to itself, and opens it only here, to seal it to a device.
+The fleet holds each content key wrapped, and opens it only here, to seal it to a device. A device that is revoked gets
+nothing, whoever asks.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from shoal_wire import grant
 from shoal_wire.grant import GrantContext
+from shoal_wire.hybrid_key import HybridPublicKey, parse_hybrid_public
 from shoal_wire.messages import Assignment, ProbationLimits, ReleaseReference
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from shoal_fleet.devices.models import Device
+from shoal_fleet.errors import Refused
+from shoal_fleet.kek.vault import Vault
+from shoal_fleet.releases import content_keys
 from shoal_fleet.releases import service as releases
 from shoal_fleet.releases.models import Release
 from shoal_fleet.rollouts.models import GrantCounter
@@ -29,15 +34,15 @@ class OpenedRelease(NamedTuple):
     known: KnownChoices
 
 
-def open_release(session: Session, release: Release, *, fleet_key: X25519PrivateKey) -> OpenedRelease:
-    """Open the grants that the publisher gave the fleet.
+def open_release(session: Session, release: Release, *, vault: Vault) -> OpenedRelease:
+    """Open the content keys that the publisher gave the fleet.
 
     Raises:
-        Untrusted: a grant isn't sealed to this key of the fleet.
+        BrokenState: one doesn't open.
     """
     return OpenedRelease(
         reference=ReleaseReference(release.name, release.version, release.manifest_sha256),
-        content_keys=releases.content_keys(session, release, fleet_key=fleet_key),
+        content_keys=content_keys.read(session, release, vault=vault),
         known=KnownChoices(session, releases.read_manifest(session, release)),
     )
 
@@ -46,8 +51,13 @@ def assign(session: Session, opened: OpenedRelease, *, device: Device, probation
     """Seal the keys of a release to a device, under counters above all that the device was ever given.
 
     What boards of its kind found out about the release's models goes along.
+
+    Raises:
+        Refused: the device is revoked.
     """
-    recipient_key = grant.parse_hpke_public(device.hpke_key, what=f"HPKE key of device {device.id}")
+    if device.revoked_at is not None:
+        raise Refused(f"device {device.name!r} ({device.id}): is revoked, so it gets no content keys any more")
+    recipient_key = _recipient_key(device)
     reference = opened.reference
     context = GrantContext(release=reference.release, version=reference.version, recipient=device.id)
     counters = _count_up(session, device, files=list(opened.content_keys))
@@ -65,6 +75,12 @@ def assign(session: Session, opened: OpenedRelease, *, device: Device, probation
         probation=probation,
         known=opened.known.of(device.fingerprint),
     )
+
+
+def _recipient_key(device: Device) -> X25519PublicKey | HybridPublicKey:
+    if device.hybrid_key is not None:
+        return parse_hybrid_public(device.hybrid_key, what=f"hybrid key of device {device.id}")
+    return grant.parse_hpke_public(device.hpke_key, what=f"HPKE key of device {device.id}")
 
 
 def _count_up(session: Session, device: Device, *, files: list[str]) -> Mapping[str, int]:

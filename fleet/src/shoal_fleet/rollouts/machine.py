@@ -1,10 +1,11 @@
 """How does a device's report move a rollout?
 
-Rules only. A device's state is moved by what it reports of itself and by nothing else; the one exception is an abort.
+Rules only. A device that was assigned is moved by what it reports of itself and by nothing else; the one exception is
+an abort. Until enough people have approved a rollout its devices wait, and know nothing of it.
 
-    assigned ──► updating ──► succeeded   it runs the release, and has committed it
-        │            ├──────► failed      it went back or refused, and says why
-        └────────────┴──────► aborted     an operator stopped it, or a newer rollout of the same model took its place
+    waiting ──► assigned ──► updating ──► succeeded   it runs the release, and has committed it
+       │            │            ├──────► failed      it went back or refused, and says why
+       └────────────┴────────────┴──────► aborted     an operator stopped it, or a newer rollout took its place
 """
 
 import enum
@@ -27,6 +28,7 @@ LAST_GENERATION = 2**53
 class DeviceState(enum.Enum):
     """How far one device of a rollout is."""
 
+    WAITING = "waiting"
     ASSIGNED = "assigned"
     UPDATING = "updating"
     SUCCEEDED = "succeeded"
@@ -37,6 +39,8 @@ class DeviceState(enum.Enum):
 class RolloutState(enum.Enum):
     """How far a whole rollout is."""
 
+    WAITING = "waiting"
+    """For other people to approve it."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -44,6 +48,7 @@ class RolloutState(enum.Enum):
 
 
 MOVES: dict[DeviceState, frozenset[DeviceState]] = {
+    DeviceState.WAITING: frozenset({DeviceState.ASSIGNED, DeviceState.ABORTED}),
     DeviceState.ASSIGNED: frozenset(
         {DeviceState.UPDATING, DeviceState.SUCCEEDED, DeviceState.FAILED, DeviceState.ABORTED}
     ),
@@ -56,6 +61,12 @@ MOVES: dict[DeviceState, frozenset[DeviceState]] = {
 
 OPEN = frozenset(state for state, moves in MOVES.items() if moves)
 """States of a device that isn't done yet."""
+
+UNDER_WAY = OPEN - {DeviceState.WAITING}
+"""States of a device that has been told of the rollout."""
+
+UNFINISHED = frozenset({RolloutState.WAITING, RolloutState.RUNNING})
+"""States of a rollout that can still be stopped."""
 
 
 class Attempt(NamedTuple):
@@ -99,6 +110,8 @@ def may_move(old: DeviceState, new: DeviceState) -> bool:
 def sum_up(states: Iterable[DeviceState]) -> RolloutState:
     """State of a rollout, from those of its devices."""
     found = set(states)
+    if DeviceState.WAITING in found:
+        return RolloutState.WAITING
     if found & OPEN:
         return RolloutState.RUNNING
     if DeviceState.FAILED in found:

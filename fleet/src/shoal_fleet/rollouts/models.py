@@ -5,7 +5,7 @@ Times are Unix seconds by the fleet's clock.
 
 import enum
 
-from sqlalchemy import BigInteger, Enum, ForeignKey, Index, LargeBinary, String, Text
+from sqlalchemy import BigInteger, Enum, ForeignKey, Index, LargeBinary, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -28,6 +28,10 @@ class Rollout(Base):
     probation: Mapped[str] = mapped_column(Text)
     """Limits that the devices judge the release by, JSON as on the wire."""
     state: Mapped[RolloutState] = mapped_column(_state(RolloutState))
+    created_by: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    """Who started it, as the audit log names them; empty for rollouts of before."""
+    approvals_needed: Mapped[int] = mapped_column(server_default=text("0"))
+    """Of people other than who started it, before any device is told."""
     created_at: Mapped[float]
     finished_at: Mapped[float | None]
 
@@ -43,11 +47,32 @@ class RolloutDevice(Base):
     state: Mapped[DeviceState] = mapped_column(_state(DeviceState))
     reason: Mapped[str] = mapped_column(Text, default="")
     epoch: Mapped[int] = mapped_column(BigInteger)
-    """With `generation`: the first desired document that named the release for this rollout."""
+    """With `generation`: the first desired document that named the release for this rollout; 0 while it waits."""
     generation: Mapped[int] = mapped_column(BigInteger)
     assigned_at: Mapped[float]
     changed_at: Mapped[float]
     """When the state was last moved."""
+
+
+class RolloutApproval(Base):
+    """That a person wants a rollout to begin."""
+
+    __tablename__ = "rollout_approval"
+
+    rollout_id: Mapped[int] = mapped_column(ForeignKey("rollout.id"), primary_key=True)
+    actor: Mapped[str] = mapped_column(String(300), primary_key=True)
+    content_sha256: Mapped[str] = mapped_column(String(64))
+    """Of what they approved (`approvals.content_digest`)."""
+    approved_at: Mapped[float]
+
+
+class RolloutPolicy(Base):
+    """How many approvals a rollout needs. One row at most; without it, none."""
+
+    __tablename__ = "rollout_policy"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    approvals: Mapped[int]
 
 
 class DesiredRow(Base):

@@ -42,15 +42,20 @@ class Publication:
         self._signer = signer
         self._clock = clock
         self._under_way: dict[str, Order] = {}
+        self._signed_by = signer.key_id
 
     def publish_all(self) -> None:
         """At a new connection: the document of every device, as the broker may have lost what it once confirmed."""
         self._under_way.clear()
+        self._signed_by = self._signer.key_id
         with self._sessions() as session:
             self._publish(_documents(session, pending_only=False))
 
     def publish_pending(self) -> None:
-        """The documents that the broker hasn't confirmed and that aren't on their way."""
+        """What the broker hasn't confirmed and isn't on its way; everything where the signing key was replaced."""
+        if self._signer.key_id != self._signed_by:
+            self.publish_all()
+            return
         with self._sessions() as session:
             self._publish(_documents(session, pending_only=True))
 
@@ -83,5 +88,6 @@ class Publication:
 
 
 def _documents(session: Session, *, pending_only: bool) -> list[DesiredRow]:
-    rows = select(DesiredRow).join(Device).where(Device.revoked_at.is_(None)).order_by(DesiredRow.device_id)
+    is_free = (Device.revoked_at.is_(None), Device.held_at.is_(None))
+    rows = select(DesiredRow).join(Device).where(*is_free).order_by(DesiredRow.device_id)
     return list(session.scalars(rows.where(DesiredRow.published_at.is_(None)) if pending_only else rows))

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from shoal_wire.errors import Malformed
 from shoal_wire.messages import ProbationLimits
 
-from shoal_fleet.access.gate import Gate
+from shoal_fleet.access.gate import Asking, Gate
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
-from shoal_fleet.rollouts import service
+from shoal_fleet.kek.vault import Vault
+from shoal_fleet.rollouts import approvals, service
+from shoal_fleet.rollouts.policy import MAX_APPROVALS, find_approvals_needed, set_approvals_needed
 from shoal_fleet.rollouts.service import RolloutStart
 from shoal_fleet.rollouts.views import RolloutDetail, RolloutView
 from shoal_fleet.times import Clock
@@ -59,22 +60,31 @@ class NewRollout(BaseModel):
     probation: ProbationBody = ProbationBody()
 
 
+class Policy(BaseModel):
+    """What a rollout needs before it begins."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    approvals: Annotated[int, Field(ge=0, le=MAX_APPROVALS, description="of people other than who starts it")]
+
+
 class RolloutRoutes:
     """Handlers. `wake` makes the new desired documents go out."""
 
-    def __init__(
-        self, *, sessions: Sessions, clock: Clock, fleet_key: X25519PrivateKey, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, *, sessions: Sessions, clock: Clock, vault: Vault, wake: Callable[[], None]) -> None:
         self._sessions = sessions
         self._clock = clock
-        self._fleet_key = fleet_key
+        self._vault = vault
         self._wake = wake
 
-    def start_rollout(self, body: NewRollout) -> RolloutDetail:
-        """Assign a release to devices. Each of them goes back by itself where it does badly."""
+    def start_rollout(self, body: NewRollout, caller: Asking) -> RolloutDetail:
+        """Assign a release to devices. Each of them goes back by itself where it does badly.
+
+        Where the policy asks for approvals, no device is told before they are there.
+        """
         wanted = RolloutStart(body.release, body.version, body.devices, body.probation.to_limits())
         with self._sessions() as session:
-            rollout = service.start(session, wanted, fleet_key=self._fleet_key, now=self._clock())
+            rollout = service.start(session, wanted, by=caller.actor, vault=self._vault, now=self._clock())
         self._wake()
         return self.show_rollout(rollout.id)
 
@@ -82,34 +92,63 @@ class RolloutRoutes:
         """The newest rollouts first."""
         with self._sessions() as session:
             return [
-                RolloutView.of(rollout, [row for row, _ in service.list_attempts(session, rollout.id)])
+                RolloutView.of(
+                    rollout,
+                    [row for row, _ in service.list_attempts(session, rollout.id)],
+                    approvers=approvals.list_approvers(session, rollout),
+                )
                 for rollout in service.list_rollouts(session, limit=limit)
             ]
 
     def show_rollout(self, rollout: RolloutId) -> RolloutDetail:
         """One rollout, device by device."""
         with self._sessions() as session:
+            found = service.find_rollout(session, rollout)
             return RolloutDetail.of_attempts(
-                service.find_rollout(session, rollout), service.list_attempts(session, rollout)
+                found,
+                service.list_attempts(session, rollout),
+                approvers=approvals.list_approvers(session, found),
             )
 
-    def abort_rollout(self, rollout: RolloutId) -> RolloutDetail:
-        """Stop a rollout: devices that haven't finished keep, or go back to, what they ran before."""
+    def approve_rollout(self, rollout: RolloutId, caller: Asking) -> RolloutDetail:
+        """Approve a rollout that somebody else started; the last approval that it needs begins it."""
         with self._sessions() as session:
-            service.abort(session, rollout, fleet_key=self._fleet_key, now=self._clock())
+            approvals.approve(session, rollout, by=caller.actor, vault=self._vault, now=self._clock())
         self._wake()
         return self.show_rollout(rollout)
 
+    def abort_rollout(self, rollout: RolloutId, caller: Asking) -> RolloutDetail:
+        """Stop a rollout: devices that haven't finished keep, or go back to, what they ran before.
 
-def make_router(
-    *, sessions: Sessions, gate: Gate, clock: Clock, fleet_key: X25519PrivateKey, wake: Callable[[], None]
-) -> APIRouter:
-    """Routes of `/api/v1/rollouts`. `fleet_key` opens grants (HPKE); `wake` is called after each commit."""
-    routes = RolloutRoutes(sessions=sessions, clock=clock, fleet_key=fleet_key, wake=wake)
+        This needs nobody's approval.
+        """
+        with self._sessions() as session:
+            service.abort(session, rollout, by=caller.actor, vault=self._vault, now=self._clock())
+        self._wake()
+        return self.show_rollout(rollout)
+
+    def show_policy(self) -> Policy:
+        """How many approvals a rollout needs."""
+        with self._sessions() as session:
+            return Policy(approvals=find_approvals_needed(session))
+
+    def set_policy(self, body: Policy, caller: Asking) -> Policy:
+        """Say how many approvals a rollout needs. Those that wait already need no fewer than before."""
+        with self._sessions() as session:
+            set_approvals_needed(session, body.approvals, by=caller.actor, now=self._clock())
+        return body
+
+
+def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, vault: Vault, wake: Callable[[], None]) -> APIRouter:
+    """Routes of `/api/v1/rollouts`. `vault` opens content keys; `wake` is called after each commit."""
+    routes = RolloutRoutes(sessions=sessions, clock=clock, vault=vault, wake=wake)
     router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"], responses=ERRORS)
-    reader, admin = [Depends(gate.reader)], [Depends(gate.admin)]
-    router.add_api_route("", routes.start_rollout, methods=["POST"], status_code=201, dependencies=admin)
-    router.add_api_route("", routes.list_rollouts, methods=["GET"], dependencies=reader)
-    router.add_api_route("/{rollout}", routes.show_rollout, methods=["GET"], dependencies=reader)
-    router.add_api_route("/{rollout}/abort", routes.abort_rollout, methods=["POST"], dependencies=admin)
+    viewer, operator = [Depends(gate.viewer)], [Depends(gate.operator)]
+    router.add_api_route("", routes.start_rollout, methods=["POST"], status_code=201, dependencies=operator)
+    router.add_api_route("", routes.list_rollouts, methods=["GET"], dependencies=viewer)
+    router.add_api_route("/policy", routes.show_policy, methods=["GET"], dependencies=viewer)
+    router.add_api_route("/policy", routes.set_policy, methods=["POST"], dependencies=[Depends(gate.fleet_admin)])
+    router.add_api_route("/{rollout}", routes.show_rollout, methods=["GET"], dependencies=viewer)
+    router.add_api_route("/{rollout}/approve", routes.approve_rollout, methods=["POST"], dependencies=operator)
+    router.add_api_route("/{rollout}/abort", routes.abort_rollout, methods=["POST"], dependencies=operator)
     return router

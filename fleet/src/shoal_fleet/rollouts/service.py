@@ -1,32 +1,40 @@
 """How does a rollout start, how do reports move it, and how does it end?
 
+It starts as one that waits; without a policy that asks for approvals its devices are told in the same transaction.
+
 A state is moved by one UPDATE whose WHERE names the old state: of two who move it, one does. All else that a move
 brings about is in the same transaction. What a report says is always judged from the stored one, so a report that comes
 twice, or after a restart, changes nothing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal_wire.encoding import encode
 from shoal_wire.errors import WireError
 from shoal_wire.messages import ProbationLimits, ReleaseReference, Reported
+from shoal_wire.update import UpdateState
 from sqlalchemy import CursorResult, select, update
 from sqlalchemy.orm import Session
 
+from shoal_fleet.access.projects import project_of_release
+from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.devices import service as devices
 from shoal_fleet.devices.models import Device
 from shoal_fleet.errors import Conflict, FleetError, NotFound, Refused
+from shoal_fleet.kek.vault import Vault
 from shoal_fleet.releases import service as releases
 from shoal_fleet.releases.models import Release
+from shoal_fleet.releases.revocation import check_assignable
 from shoal_fleet.rollouts.assignment import assign, open_release
 from shoal_fleet.rollouts.desired import write_desired
 from shoal_fleet.rollouts.machine import (
     OPEN,
+    UNDER_WAY,
+    UNFINISHED,
     Attempt,
     DeviceState,
     RolloutState,
@@ -37,9 +45,15 @@ from shoal_fleet.rollouts.machine import (
     sum_up,
 )
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice
+from shoal_fleet.rollouts.policy import find_approvals_needed
 
 ALL = "all"
-"""Stands for every device that isn't revoked."""
+"""Stands for every device that is neither revoked nor held."""
+
+NAMED_DEVICES = 50
+"""How many devices an entry of the audit log names."""
+
+REVOKED = "the device was revoked"
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +68,11 @@ class RolloutStart(NamedTuple):
     probation: ProbationLimits
 
 
-def start(session: Session, wanted: RolloutStart, *, fleet_key: X25519PrivateKey, now: float) -> Rollout:
-    """Assign a release to devices. Their desired documents wait to be published when this returns.
+def start(session: Session, wanted: RolloutStart, *, by: str, vault: Vault, now: float) -> Rollout:
+    """Assign a release to devices, or have it wait until as many others than `by` approved it as the policy wants.
 
-    A device that is still under way to another version of the same model is aborted there.
+    Desired documents of devices that are assigned wait to be published when this returns. A device that is still under
+    way to another version of the same model is aborted there.
 
     Raises:
         NotFound: no such release, or no such device.
@@ -66,41 +81,78 @@ def start(session: Session, wanted: RolloutStart, *, fleet_key: X25519PrivateKey
     """
     with writing(session):
         release = releases.find_release(session, name=wanted.release, version=wanted.version)
-        _check_floor(session, release)
-        chosen = _choose_devices(session, wanted.devices)
-        opened = open_release(session, release, fleet_key=fleet_key)
+        check_assignable(session, release)
+        chosen = _choose_devices(session, wanted.devices, project=project_of_release(session, release.name))
         rollout = Rollout(
             release=release.name,
             version=release.version,
             manifest_sha256=release.manifest_sha256,
             probation=encode(wanted.probation).decode(),
-            state=RolloutState.RUNNING,
+            state=RolloutState.WAITING,
+            created_by=by,
+            approvals_needed=find_approvals_needed(session),
             created_at=now,
             finished_at=None,
         )
         session.add(rollout)
         session.flush()
         for device in chosen:
-            _supersede(session, device, by=rollout, now=now)
-            assignment = assign(session, opened, device=device, probation=wanted.probation)
-            epoch, generation = write_desired(
-                session, device=device, release=release.name, assignment=assignment, now=now
-            )
             session.add(
                 RolloutDevice(
                     rollout_id=rollout.id,
                     device_id=device.id,
-                    state=DeviceState.ASSIGNED,
-                    epoch=epoch,
-                    generation=generation,
+                    state=DeviceState.WAITING,
+                    epoch=0,
+                    generation=0,
                     assigned_at=now,
                     changed_at=now,
                 )
             )
+        record(
+            session,
+            rollout,
+            "created",
+            by=by,
+            detail={"devices": [device.id for device in chosen[:NAMED_DEVICES]], "approvals": rollout.approvals_needed},
+            now=now,
+        )
+        if rollout.approvals_needed == 0:
+            launch(session, rollout, by=by, vault=vault, now=now)
     return rollout
 
 
-def follow(session: Session, *, device: Device, fleet_key: X25519PrivateKey, now: float) -> None:
+def launch(session: Session, rollout: Rollout, *, by: str, vault: Vault, now: float) -> None:
+    """Assign the devices of a rollout that waits, in the caller's transaction.
+
+    Raises:
+        Refused: the release is below the floor of its model by now, or a device would be assigned more than the broker
+            takes.
+    """
+    release = releases.find_release(session, name=rollout.release, version=rollout.version)
+    check_assignable(session, release)
+    opened = open_release(session, release, vault=vault)
+    probation = _probation(rollout)
+    newer = []
+    for row, device in list_attempts(session, rollout.id):
+        if device.revoked_at is not None:
+            _move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
+        elif may_move(row.state, DeviceState.ASSIGNED):
+            _supersede(session, device, by=rollout, now=now)
+            newer += [device.id] if _runs_newer(device, rollout) else []
+            assignment = assign(session, opened, device=device, probation=probation)
+            row.epoch, row.generation = write_desired(
+                session, device=device, release=release.name, assignment=assignment, now=now
+            )
+            row.assigned_at = now
+            session.flush()
+            _move(session, row, Verdict(DeviceState.ASSIGNED), now=now)
+    rollout.state = RolloutState.RUNNING
+    session.flush()
+    record(session, rollout, "rolled_back" if newer else "started", by=by, detail=_named(newer), now=now)
+    _finish(session, rollout, now=now)
+
+
+def follow(session: Session, *, device: Device, vault: Vault, now: float) -> None:
     """Move the rollouts of a device to where its last report puts them, in the caller's transaction.
 
     One that failed is followed by a new desired document, which names what the device went back to.
@@ -109,15 +161,18 @@ def follow(session: Session, *, device: Device, fleet_key: X25519PrivateKey, now
     if reported is None:
         return
     for row, rollout in _open_attempts(session, device_id=device.id):
+        if row.state not in UNDER_WAY:
+            continue
         verdict = judge(Attempt(_reference(rollout), (row.epoch, row.generation)), reported)
         if not _move(session, row, verdict, now=now):
             continue
         if verdict.state is DeviceState.FAILED:
-            _take_back(session, device, reported, rollout, fleet_key=fleet_key, now=now)
+            _record_failure(session, device, rollout, reported, reason=verdict.reason, now=now)
+            _take_back(session, device, reported, rollout, vault=vault, now=now)
         _finish(session, rollout, now=now)
 
 
-def abort(session: Session, rollout_id: int, *, fleet_key: X25519PrivateKey, now: float) -> Rollout:
+def abort(session: Session, rollout_id: int, *, by: str, vault: Vault, now: float) -> Rollout:
     """Stop a rollout: devices that haven't finished are told to keep, or to go back to, what they ran before.
 
     Raises:
@@ -128,16 +183,18 @@ def abort(session: Session, rollout_id: int, *, fleet_key: X25519PrivateKey, now
         rollout = find_rollout(session, rollout_id)
         if not _end(session, rollout, RolloutState.ABORTED, now=now):
             raise Conflict(f"rollout {rollout_id}: has {rollout.state.value} already, expected it to be running")
+        record(session, rollout, "aborted", by=by, detail={}, now=now)
         rows = session.scalars(
             select(RolloutDevice).where(RolloutDevice.rollout_id == rollout_id, RolloutDevice.state.in_(OPEN))
         ).all()
         for row in rows:
+            was_told = row.state in UNDER_WAY
             if not _move(session, row, Verdict(DeviceState.ABORTED, "stopped by an operator"), now=now):
                 continue
             device = devices.find_device(session, row.device_id)
-            if device.revoked_at is None:
+            if was_told and device.revoked_at is None:
                 reported = devices.last_reported(device)
-                _take_back(session, device, reported, rollout, fleet_key=fleet_key, now=now)
+                _take_back(session, device, reported, rollout, vault=vault, now=now)
     return rollout
 
 
@@ -154,7 +211,7 @@ def drop_revoked(session: Session, *, now: float) -> None:
         return
     with writing(session):
         for row, rollout in rows:
-            _move(session, row, Verdict(DeviceState.ABORTED, "the device was revoked"), now=now)
+            _move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
             _finish(session, rollout, now=now)
 
 
@@ -186,26 +243,33 @@ def list_attempts(session: Session, rollout_id: int) -> list[tuple[RolloutDevice
     return [(row, device) for row, device in rows]
 
 
-def _check_floor(session: Session, release: Release) -> None:
-    for other in releases.list_releases(session):
-        if other.name != release.name:
-            continue
-        for model in releases.read_manifest(session, other).models:
-            if model.floor > release.version:
-                raise Refused(
-                    f"release {release.name} {release.version}: revoked by version {other.version}, which sets the "
-                    f"floor of the model {model.name} to {model.floor}"
-                )
+def record(
+    session: Session, rollout: Rollout, event: str, *, by: str, detail: Mapping[str, object], now: float
+) -> None:
+    """Add `rollout.<event>` to the audit log, in the caller's transaction."""
+    named = {"release": rollout.release, "version": rollout.version, **detail}
+    subject = f"rollout {rollout.id}"
+    audit.append(session, actor=by, action=f"rollout.{event}", subject=subject, detail=named, now=now)
 
 
-def _choose_devices(session: Session, names: Sequence[str]) -> list[Device]:
+def _choose_devices(session: Session, names: Sequence[str], *, project: str) -> list[Device]:
     if list(names) == [ALL]:
-        chosen = [device for device in devices.list_devices(session) if device.revoked_at is None]
+        there = [one for one in devices.list_devices(session) if one.revoked_at is None and one.held_at is None]
+        chosen = [device for device in there if device.project == project]
     else:
         chosen = list({device.id: device for device in (devices.find_device(session, one) for one in names)}.values())
     revoked = [device.name for device in chosen if device.revoked_at is not None]
     if revoked:
         raise Refused(f"device {revoked[0]!r}: is revoked, expected one that can still be updated")
+    held = [device.name for device in chosen if device.held_at is not None]
+    if held:
+        raise Refused(f"device {held[0]!r}: is held; look at `shoal device show`, then `shoal device release-hold`")
+    strangers = [device for device in chosen if device.project != project]
+    if strangers:
+        raise Refused(
+            f"device {strangers[0].name!r}: expected one of the release's project {project}, found one of "
+            f"{strangers[0].project}"
+        )
     if not chosen:
         raise Refused("rollout: expected at least one device, found none")
     return chosen
@@ -213,7 +277,8 @@ def _choose_devices(session: Session, names: Sequence[str]) -> list[Device]:
 
 def _supersede(session: Session, device: Device, *, by: Rollout, now: float) -> None:
     for row, rollout in _open_attempts(session, device_id=device.id):
-        if rollout.release == by.release:
+        is_newer = row.state is DeviceState.WAITING and rollout.id > by.id
+        if rollout.release == by.release and rollout.id != by.id and not is_newer:
             _move(session, row, Verdict(DeviceState.ABORTED, f"rollout {by.id} took its place"), now=now)
             _finish(session, rollout, now=now)
 
@@ -247,14 +312,14 @@ def _move(session: Session, row: RolloutDevice, verdict: Verdict, *, now: float)
 def _finish(session: Session, rollout: Rollout, *, now: float) -> None:
     states = session.scalars(select(RolloutDevice.state).where(RolloutDevice.rollout_id == rollout.id)).all()
     state = sum_up(states)
-    if state is not RolloutState.RUNNING:
-        _end(session, rollout, state, now=now)
+    if state not in UNFINISHED and _end(session, rollout, state, now=now):
+        record(session, rollout, "ended", by=audit.FLEET, detail={"state": state.value}, now=now)
 
 
 def _end(session: Session, rollout: Rollout, state: RolloutState, *, now: float) -> bool:
     ended = session.execute(
         update(Rollout)
-        .where(Rollout.id == rollout.id, Rollout.state == RolloutState.RUNNING)
+        .where(Rollout.id == rollout.id, Rollout.state.in_(UNFINISHED))
         .values(state=state, finished_at=now)
     )
     return _changed_one(ended)
@@ -266,7 +331,7 @@ def _take_back(
     reported: Reported | None,
     rollout: Rollout,
     *,
-    fleet_key: X25519PrivateKey,
+    vault: Vault,
     now: float,
 ) -> None:
     """Write a desired document that names what the device is to keep instead of the rollout's release."""
@@ -275,12 +340,45 @@ def _take_back(
     if kept is not None:
         try:
             release = _find_by_digest(session, kept)
-            opened = open_release(session, release, fleet_key=fleet_key)
+            opened = open_release(session, release, vault=vault)
             assignment = assign(session, opened, device=device, probation=_probation(rollout))
         except (FleetError, WireError) as error:
             # Without an assignment the device keeps it all the same; its report must not be lost over this.
             _log.error("device %s keeps %s %d unassigned: %s", device.id, kept.release, kept.version, error)
     write_desired(session, device=device, release=rollout.release, assignment=assignment, now=now)
+
+
+def _record_failure(
+    session: Session, device: Device, rollout: Rollout, reported: Reported, *, reason: str, now: float
+) -> None:
+    """What the device did by itself, told apart from what an operator has it do."""
+    update = reported.update
+    has_fallen_back = (
+        update is not None
+        and update.state is UpdateState.FELL_BACK
+        and update.target.manifest_sha256 == rollout.manifest_sha256
+    )
+    audit.append(
+        session,
+        actor=f"device:{device.id}",
+        action="device.fell_back" if has_fallen_back else "device.update_failed",
+        subject=device.id,
+        detail={"rollout": rollout.id, "release": rollout.release, "version": rollout.version, "reason": reason[:500]},
+        now=now,
+    )
+
+
+def _runs_newer(device: Device, rollout: Rollout) -> bool:
+    reported = devices.last_reported(device)
+    slots = () if reported is None else reported.slots
+    return any(
+        slot.release == rollout.release and slot.current is not None and slot.current.version > rollout.version
+        for slot in slots
+    )
+
+
+def _named(back: Sequence[str]) -> Mapping[str, object]:
+    return {"devices": back[:NAMED_DEVICES]} if back else {}
 
 
 def _find_by_digest(session: Session, reference: ReleaseReference) -> Release:

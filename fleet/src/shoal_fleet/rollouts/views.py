@@ -1,7 +1,7 @@
 """What does the API say of a rollout?"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -54,13 +54,16 @@ class RolloutView(BaseModel):
     manifest_sha256: str
     state: str
     counts: dict[str, int] = Field(description="devices by state")
+    created_by: str = Field(description="empty for rollouts that were started before this was kept")
+    approvals_needed: int
+    approved_by: list[str]
     created_at: float
     finished_at: float | None
 
     @classmethod
-    def of(cls, rollout: Rollout, rows: Iterable[RolloutDevice]) -> Self:
+    def of(cls, rollout: Rollout, rows: Iterable[RolloutDevice], *, approvers: Sequence[str]) -> Self:
         """View of a row, with those of its devices."""
-        return cls(**_fields(rollout, rows))
+        return cls(**_fields(rollout, rows, approvers))
 
 
 class RolloutDetail(RolloutView):
@@ -70,16 +73,18 @@ class RolloutDetail(RolloutView):
     devices: list[AttemptView]
 
     @classmethod
-    def of_attempts(cls, rollout: Rollout, attempts: list[tuple[RolloutDevice, Device]]) -> Self:
+    def of_attempts(
+        cls, rollout: Rollout, attempts: list[tuple[RolloutDevice, Device]], *, approvers: Sequence[str]
+    ) -> Self:
         """View of a row, with those of its devices."""
         return cls(
-            **_fields(rollout, [row for row, _ in attempts]),
+            **_fields(rollout, [row for row, _ in attempts], approvers),
             probation=msgspec.json.decode(rollout.probation),
             devices=[AttemptView.of(row, device) for row, device in attempts],
         )
 
 
-def _fields(rollout: Rollout, rows: Iterable[RolloutDevice]) -> dict[str, Any]:
+def _fields(rollout: Rollout, rows: Iterable[RolloutDevice], approvers: Sequence[str]) -> dict[str, Any]:
     return {
         "id": rollout.id,
         "release": rollout.release,
@@ -87,6 +92,9 @@ def _fields(rollout: Rollout, rows: Iterable[RolloutDevice]) -> dict[str, Any]:
         "manifest_sha256": rollout.manifest_sha256,
         "state": rollout.state.value,
         "counts": dict(Counter(row.state.value for row in rows)),
+        "created_by": rollout.created_by,
+        "approvals_needed": rollout.approvals_needed,
+        "approved_by": list(approvers),
         "created_at": rollout.created_at,
         "finished_at": rollout.finished_at,
     }

@@ -85,7 +85,7 @@ class TelemetryRoutes:
 def make_router(*, sessions: Sessions, gate: Gate, clock: Clock) -> APIRouter:
     """Routes of `/api/v1/answers`, `/api/v1/events` and `/api/v1/telemetry`."""
     routes = TelemetryRoutes(sessions=sessions, clock=clock)
-    router = APIRouter(prefix="/api/v1", tags=["telemetry"], responses=ERRORS, dependencies=[Depends(gate.reader)])
+    router = APIRouter(prefix="/api/v1", tags=["telemetry"], responses=ERRORS, dependencies=[Depends(gate.viewer)])
     router.add_api_route("/answers", routes.list_answers, methods=["GET"])
     router.add_api_route("/answers/count", routes.count_answers, methods=["GET"])
     router.add_api_route("/events", routes.list_events, methods=["GET"])

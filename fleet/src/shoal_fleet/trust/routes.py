@@ -1,41 +1,15 @@
-"""Which paths of the API show and begin the publisher's trust?"""
+"""Which paths of the API show, begin and renew the publisher's trust?"""
 
-import base64
-from collections.abc import Mapping
-from typing import Annotated
+from fastapi import APIRouter, Depends, Response
+from sqlalchemy.orm import Session
 
-from fastapi import APIRouter, Depends
-from pydantic import Base64Bytes, BaseModel, Field
-
-from shoal_fleet.access.gate import Gate
+from shoal_fleet.access.gate import Asking, Gate
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.times import Clock
-from shoal_fleet.trust import service
-from shoal_fleet.trust.service import Trusted
-
-TargetPath = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99}/){0,2}[A-Za-z0-9][A-Za-z0-9._-]{0,90}$")]
-
-
-class TrustView(BaseModel):
-    """Root and targets metadata in base64, as the publisher signed them; null before the ceremony."""
-
-    root: str | None
-    targets: str | None
-
-    @classmethod
-    def of(cls, trusted: Trusted) -> "TrustView":
-        """View of what is trusted."""
-        return cls(root=_text(trusted.root), targets=_text(trusted.targets))
-
-
-class Ceremony(BaseModel):
-    """First metadata of a publisher, all bytes in base64."""
-
-    root: Base64Bytes
-    targets: Base64Bytes
-    target_files: Annotated[Mapping[TargetPath, Base64Bytes], Field(max_length=64)]
+from shoal_fleet.trust import expiry, service
+from shoal_fleet.trust.views import Ceremony, NextKeysView, TrustUpdate, TrustView
 
 
 class TrustRoutes:
@@ -47,14 +21,29 @@ class TrustRoutes:
         self._keys = keys
 
     def show_trust(self) -> TrustView:
-        """Root and targets metadata in use."""
+        """Root and targets metadata in use, and what ends soon."""
         with self._sessions() as session:
-            return TrustView.of(service.find_trusted(session))
+            return self._view(session)
+
+    def show_metadata(self, file_name: str) -> Response:
+        """Signed metadata by its name: `timestamp.json`, or `<version>.<role>.json`."""
+        with self._sessions() as session:
+            return Response(service.read_metadata(session, file_name), media_type="application/json")
+
+    def show_target(self, prefixed_path: str) -> Response:
+        """A target, by its path with its digest before the file's name."""
+        with self._sessions() as session:
+            return Response(service.read_target(session, prefixed_path), media_type="application/octet-stream")
+
+    def show_next_keys(self) -> NextKeysView:
+        """Keys of the fleet that count once the publisher's root and assignment keys name them."""
+        coming = self._keys.find_next()
+        return NextKeysView() if coming is None else NextKeysView(**coming[0].public())
 
     def begin_trust(self, body: Ceremony) -> TrustView:
         """Register a publisher: the first root and targets metadata. This can be done once."""
         with self._sessions() as session:
-            trusted = service.begin(
+            service.begin(
                 session,
                 root=body.root,
                 targets=body.targets,
@@ -62,17 +51,32 @@ class TrustRoutes:
                 keys=self._keys,
                 now=self._clock(),
             )
-        return TrustView.of(trusted)
+            return self._view(session)
+
+    def update_trust(self, body: TrustUpdate, caller: Asking) -> TrustView:
+        """Take metadata that the publisher has signed anew: keys, floors, releases that are gone, later expiry."""
+        with self._sessions() as session:
+            service.update(session, body.to_update(), keys=self._keys, by=caller.actor, now=self._clock())
+            return self._view(session)
+
+    def _view(self, session: Session) -> TrustView:
+        return TrustView.of(
+            service.find_trusted(session),
+            versions=service.versions(session),
+            expiries=expiry.list_expiries(session),
+            ending=expiry.list_ending(session, now=self._clock()),
+        )
 
 
 def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, keys: OnlineKeys) -> APIRouter:
     """Routes of `/api/v1/trust`."""
     routes = TrustRoutes(sessions=sessions, clock=clock, keys=keys)
     router = APIRouter(prefix="/api/v1/trust", tags=["trust"], responses=ERRORS)
-    router.add_api_route("", routes.show_trust, methods=["GET"], dependencies=[Depends(gate.reader)])
-    router.add_api_route("", routes.begin_trust, methods=["POST"], status_code=201, dependencies=[Depends(gate.admin)])
+    viewer, releaser, everywhere = (Depends(one) for one in (gate.viewer, gate.releaser, gate.fleet_admin))
+    router.add_api_route("", routes.show_trust, methods=["GET"], dependencies=[viewer])
+    router.add_api_route("", routes.begin_trust, methods=["POST"], status_code=201, dependencies=[everywhere])
+    router.add_api_route("/updates", routes.update_trust, methods=["POST"], status_code=201, dependencies=[releaser])
+    router.add_api_route("/metadata/{file_name}", routes.show_metadata, methods=["GET"], dependencies=[releaser])
+    router.add_api_route("/targets/{prefixed_path:path}", routes.show_target, methods=["GET"], dependencies=[releaser])
+    router.add_api_route("/next-keys", routes.show_next_keys, methods=["GET"], dependencies=[viewer])
     return router
-
-
-def _text(raw: bytes | None) -> str | None:
-    return None if raw is None else base64.b64encode(raw).decode()

@@ -1,41 +1,28 @@
-"""Which metadata of a publisher does the fleet accept, and what does it sign itself?
+"""Which metadata of a publisher does the fleet accept?
 
 Rules over bytes, keys and a time; after The Update Framework 1.0. The publisher holds the keys of root and targets, the
 fleet those of snapshot and timestamp. A fleet that also held a key of root or targets could forge a release, so such a
-root is refused.
+root is refused. Releases are listed in the targets metadata, or in bins that it delegates to the same keys (TAP 15).
 """
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
-from securesystemslib.signer import CryptoSigner, Key, SSlibKey
+from securesystemslib.signer import SSlibKey
 from shoal_wire.encoding import decode
-from shoal_wire.errors import Malformed, Untrusted
+from shoal_wire.errors import Untrusted
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, AssignmentKeys
-from tuf.api.exceptions import UnsignedMetadataError
-from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, Targets, Timestamp
-from tuf.api.serialization import DeserializationError
+from shoal_wire.metadata import BIN_PREFIX, FLOORS_PATH, MAX_BIT_LENGTH, MAX_FLOORS_BYTES, Floors, is_own_path
+from tuf.api.metadata import Metadata, Root, SuccinctRoles, Targets
 
-from shoal_fleet.errors import Conflict, Refused, TooLarge
-from shoal_fleet.keys import FleetKeys, OnlineKeys
-
-MAX_ROOT_BYTES = 192 << 10
-"""In base64 it still fits an enrolment response."""
-MAX_TARGETS_BYTES = 5_000_000
-"""python-tuf's clients read no more."""
-
-SNAPSHOT_LIFETIME = timedelta(days=7)
-TIMESTAMP_LIFETIME = timedelta(days=1)
-
-_Signed = TypeVar("_Signed", Root, Targets, Snapshot, Timestamp)
+from shoal_fleet.errors import Conflict, Refused
+from shoal_fleet.keys import FleetKeys
+from shoal_fleet.trust.metadata import check_expiry, keys_of, parse, value_of, verify
 
 
-def check_root(raw: bytes, *, fleet: FleetKeys, now: float) -> Root:
+def check_first_root(raw: bytes, *, fleet: FleetKeys, now: float) -> Root:
     """The first root metadata, by which all devices will know everything else.
 
     Raises:
@@ -43,13 +30,34 @@ def check_root(raw: bytes, *, fleet: FleetKeys, now: float) -> Root:
         Untrusted: not signed by the keys that it names for itself.
         Refused: expired, without consistent snapshots, or with keys in the wrong roles; says which.
     """
-    metadata = _parse(raw, Root, limit_bytes=MAX_ROOT_BYTES)
+    metadata = parse(raw, Root, what="root metadata")
     root = metadata.signed
-    _verify(root, metadata)
-    _check_expiry(root, now=now)
-    if root.consistent_snapshot is not True:
-        raise Refused("root metadata: expected consistent_snapshot to be true")
+    verify(root, metadata, role=Root.type, what="root metadata")
+    _check_root(root, now=now)
     check_own_keys(root, fleet=fleet)
+    return root
+
+
+def follow_roots(present: Root, raws: Sequence[bytes], *, now: float) -> Root:
+    """The root that new root metadata leads to, each one version after the other.
+
+    Raises:
+        TooLarge, Malformed: not root metadata.
+        Conflict: not the next version.
+        Untrusted: not signed by the keys of the root before and by its own.
+        Refused: as `check_first_root`, except that the fleet's own keys are for `check_own_keys`.
+    """
+    root = present
+    for raw in raws:
+        metadata = parse(raw, Root, what="root metadata")
+        what = f"root metadata version {metadata.signed.version}"
+        if metadata.signed.version != root.version + 1:
+            raise Conflict(f"root metadata: expected version {root.version + 1}, found {metadata.signed.version}")
+        verify(root, metadata, role=Root.type, what=f"{what}, by the root before it")
+        verify(metadata.signed, metadata, role=Root.type, what=f"{what}, by itself")
+        root = metadata.signed
+    if raws:
+        _check_root(root, now=now)
     return root
 
 
@@ -59,23 +67,32 @@ def check_own_keys(root: Root, *, fleet: FleetKeys) -> None:
     Raises:
         Refused: says which role has which key too many or too few.
     """
-    own = {name: _value(_sslib_key(getattr(fleet, name))) for name in ("snapshot", "timestamp", "assignment")}
+    own = {name: value_of(_sslib_key(getattr(fleet, name))) for name in ("snapshot", "timestamp", "assignment")}
     for role in ("snapshot", "timestamp"):
-        if root.roles[role].threshold != 1 or [_value(key) for key in _keys_of(root, role)] != [own[role]]:
+        if root.roles[role].threshold != 1 or [value_of(key) for key in keys_of(root, role)] != [own[role]]:
             raise Refused(f"root metadata: expected the fleet's own {role} key alone for the role {role}")
     for role in ("root", "targets"):
-        if any(_value(key) in own.values() for key in _keys_of(root, role)):
+        if any(value_of(key) in own.values() for key in keys_of(root, role)):
             raise Refused(f"root metadata: the role {role} has a key of the fleet, which could then forge releases")
 
 
+def names_own_keys(root: Root, *, fleet: FleetKeys) -> bool:
+    """Whether `check_own_keys` passes."""
+    try:
+        check_own_keys(root, fleet=fleet)
+    except Refused:
+        return False
+    return True
+
+
 def parse_root(raw: bytes) -> Root:
-    """Root metadata that `check_root` has accepted."""
-    return _parse(raw, Root, limit_bytes=MAX_ROOT_BYTES).signed
+    """Root metadata that was accepted."""
+    return parse(raw, Root, what="root metadata").signed
 
 
-def parse_targets(raw: bytes) -> Targets:
-    """Targets metadata that `check_targets` has accepted."""
-    return _parse(raw, Targets, limit_bytes=MAX_TARGETS_BYTES).signed
+def parse_targets(raw: bytes, *, role: str = Targets.type) -> Targets:
+    """Targets metadata, or a bin, that was accepted."""
+    return parse(raw, Targets, what=f"{role} metadata").signed
 
 
 def check_targets(raw: bytes, *, root: Root, version: int, now: float) -> Targets:
@@ -87,18 +104,67 @@ def check_targets(raw: bytes, *, root: Root, version: int, now: float) -> Target
         Conflict: of another version.
         Refused: expired, or with delegations or digests that the fleet doesn't serve.
     """
-    metadata = _parse(raw, Targets, limit_bytes=MAX_TARGETS_BYTES)
+    metadata = parse(raw, Targets, what="targets metadata")
     targets = metadata.signed
-    _verify(root, metadata)
+    verify(root, metadata, role=Targets.type, what="targets metadata")
     if targets.version != version:
         raise Conflict(f"targets metadata: expected version {version}, found {targets.version}")
-    _check_expiry(targets, now=now)
+    check_expiry(targets, what="targets metadata", now=now)
     if targets.delegations is not None:
-        raise Refused("targets metadata: expected no delegations, found some")
-    for path, target in targets.targets.items():
-        if set(target.hashes) != {"sha256"}:
-            raise Refused(f"target {path[:200]}: expected a sha256 alone, found {sorted(target.hashes)}")
+        _check_delegation(targets, root)
+        strange = [path for path in targets.targets if not is_own_path(path)]
+        if strange:
+            raise Refused(f"targets metadata: lists {strange[0][:200]} beside bins, which must list it")
+    _check_digests(targets)
     return targets
+
+
+def check_still_signed(raw: bytes, *, root: Root, now: float) -> Targets:
+    """The present targets metadata, under a root that may be newer than it.
+
+    Raises:
+        Refused: not signed by the keys that root names now, or expired: a newer one must come along.
+    """
+    metadata = parse(raw, Targets, what="targets metadata")
+    try:
+        verify(root, metadata, role=Targets.type, what="targets metadata")
+    except Untrusted as error:
+        raise Refused(f"{error}: new targets metadata must come with that root") from None
+    check_expiry(metadata.signed, what="targets metadata", now=now)
+    return metadata.signed
+
+
+def bins_of(targets: Targets) -> SuccinctRoles | None:
+    """How releases are spread over bins; None where the targets metadata lists them itself."""
+    return None if targets.delegations is None else targets.delegations.succinct_roles
+
+
+def check_bin(raw: bytes, *, role: str, targets: Targets, version: int | None, now: float) -> Targets:
+    """A bin, of exactly that version if one is given.
+
+    Raises:
+        TooLarge, Malformed: not targets metadata.
+        Untrusted: not signed by the release keys.
+        Conflict: of another version.
+        Refused: not one of the bins, expired, with delegations, or with a target of another bin.
+    """
+    what = f"metadata of {role[:40]}"
+    bins = bins_of(targets)
+    if bins is None or not bins.is_delegated_role(role):
+        raise Refused(f"{what}: the targets metadata names no such bin")
+    metadata: Metadata[Targets] = parse(raw, Targets, what=what)
+    found = metadata.signed
+    verify(targets, metadata, role=role, what=what)
+    if version is not None and found.version != version:
+        raise Conflict(f"{what}: expected version {version}, found {found.version}")
+    check_expiry(found, what=what, now=now)
+    if found.delegations is not None:
+        raise Refused(f"{what}: expected no delegations, found some")
+    for path in found.targets:
+        if is_own_path(path) or bins.get_role_for_target(path) != role:
+            raise Refused(f"{what}: lists {path[:200]}, which doesn't belong there")
+    _check_digests(found)
+    return found
 
 
 def check_assignment_keys(raw: bytes, *, fleet: FleetKeys) -> None:
@@ -113,119 +179,71 @@ def check_assignment_keys(raw: bytes, *, fleet: FleetKeys) -> None:
         raise Refused(f"target {ASSIGNMENT_KEYS_PATH}: expected this fleet's assignment key in it")
 
 
-def check_target(targets: Targets, *, path: str, raw: bytes) -> None:
+def check_floors(raw: bytes, *, present: Floors) -> Floors:
+    """Make sure that devices can follow the list of what was revoked.
+
+    Raises:
+        Malformed, Unsupported: it is none.
+        Refused: a floor is lower than the present one, which no device would follow.
+    """
+    floors = decode(raw, Floors, what=f"target {FLOORS_PATH}", limit_bytes=MAX_FLOORS_BYTES)
+    for name, floor in present.floors.items():
+        if floors.floors.get(name, 0) < floor:
+            raise Refused(
+                f"target {FLOORS_PATH}: the floor of model {name} is {floor}, found {floors.floors.get(name, 'none')}: "
+                "a floor never sinks"
+            )
+    return floors
+
+
+def check_target(targets: Iterable[Targets], *, path: str, raw: bytes) -> None:
     """Make sure that the bytes are what the metadata promises at that path.
 
     Raises:
         Refused: nothing at that path, or other bytes.
     """
-    listed = targets.targets.get(path)
-    found = hashlib.sha256(raw).hexdigest()
+    listed = next((found.targets[path] for found in targets if path in found.targets), None)
+    sha256 = hashlib.sha256(raw).hexdigest()
     if listed is None:
         raise Refused(f"targets metadata: expected the target {path[:200]}, found none of that path")
-    if listed.hashes["sha256"] != found or listed.length != len(raw):
+    if listed.hashes["sha256"] != sha256 or listed.length != len(raw):
         raise Refused(
             f"target {path[:200]}: signed as {listed.length} bytes with sha256 {listed.hashes['sha256']}, "
-            f"found {len(raw)} bytes with sha256 {found}"
+            f"found {len(raw)} bytes with sha256 {sha256}"
         )
 
 
 def listed_digests(targets: Targets) -> Mapping[str, str]:
-    """Path and SHA-256 of all targets."""
+    """Path and SHA-256 of all targets that it lists itself."""
     return {path: target.hashes["sha256"] for path, target in targets.targets.items()}
 
 
-def sign_snapshot(*, targets_version: int, version: int, root: Root, keys: OnlineKeys, now: float) -> bytes:
-    """Snapshot metadata: which targets metadata is the present one."""
-    content = Snapshot(
-        version=version,
-        expires=_expiry(now, SNAPSHOT_LIFETIME),
-        meta={"targets.json": MetaFile(version=targets_version)},
-    )
-    return _sign(content, "snapshot", keys.snapshot, root)
+def _check_root(root: Root, *, now: float) -> None:
+    check_expiry(root, what="root metadata", now=now)
+    if root.consistent_snapshot is not True:
+        raise Refused("root metadata: expected consistent_snapshot to be true")
 
 
-def sign_timestamp(
-    *, snapshot: bytes, snapshot_version: int, version: int, root: Root, keys: OnlineKeys, now: float
-) -> bytes:
-    """Timestamp metadata: which snapshot is the present one, and that it is so today."""
-    content = Timestamp(
-        version=version,
-        expires=_expiry(now, TIMESTAMP_LIFETIME),
-        snapshot_meta=MetaFile.from_data(snapshot_version, snapshot, ["sha256"]),
-    )
-    return _sign(content, "timestamp", keys.timestamp, root)
+def _check_delegation(targets: Targets, root: Root) -> None:
+    bins, delegations, release = bins_of(targets), targets.delegations, root.roles[Targets.type]
+    if bins is None or delegations is None:
+        raise Refused("targets metadata: expected a delegation to succinct hash bins (TAP 15), found another")
+    if bins.name_prefix != BIN_PREFIX or bins.bit_length > MAX_BIT_LENGTH:
+        raise Refused(
+            f"targets metadata: expected bins named {BIN_PREFIX} by at most {MAX_BIT_LENGTH} bits, found "
+            f"{bins.name_prefix[:40]} by {bins.bit_length}"
+        )
+    keys = [delegations.keys[keyid] for keyid in bins.keyids if keyid in delegations.keys]
+    expected = sorted(map(value_of, keys_of(root, Targets.type)))
+    if bins.threshold != release.threshold or sorted(map(value_of, keys)) != expected:
+        raise Refused("targets metadata: expected its bins to have the release keys and their threshold, found others")
 
 
-def snapshot_is_due(raw: bytes, *, now: float) -> bool:
-    """Whether less than a third of its time is left."""
-    return _is_due(Metadata[Snapshot].from_bytes(raw).signed.expires, SNAPSHOT_LIFETIME, now)
-
-
-def timestamp_is_due(raw: bytes, *, now: float) -> bool:
-    """Whether less than a third of its time is left."""
-    return _is_due(Metadata[Timestamp].from_bytes(raw).signed.expires, TIMESTAMP_LIFETIME, now)
-
-
-def _parse(raw: bytes, kind: type[_Signed], *, limit_bytes: int) -> Metadata[_Signed]:
-    what = f"{kind.type} metadata"
-    if len(raw) > limit_bytes:
-        raise TooLarge(f"{what}: expected at most {limit_bytes} bytes, found {len(raw)}")
-    try:
-        metadata: Metadata[_Signed] = Metadata.from_bytes(raw)
-    except (DeserializationError, RecursionError) as error:
-        raise Malformed(f"{what}: not TUF metadata: {error}") from None
-    if not isinstance(metadata.signed, kind):
-        raise Malformed(f"{what}: found metadata of the role {metadata.signed.type}")
-    return metadata
-
-
-def _verify(root: Root, metadata: Metadata[_Signed]) -> None:
-    role = metadata.signed.type
-    try:
-        root.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
-    except UnsignedMetadataError:
-        raise Untrusted(
-            f"{role} metadata: expected signatures by {root.roles[role].threshold} of the keys "
-            f"{_names(root.roles[role].keyids)}, found {_names(metadata.signatures) or 'none'}"
-        ) from None
-
-
-def _check_expiry(signed: Root | Targets, *, now: float) -> None:
-    if signed.is_expired(datetime.fromtimestamp(now, UTC)):
-        raise Refused(f"{signed.type} metadata: expired at {signed.expires:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def _sign(content: _Signed, role: str, key: Ed25519PrivateKey, root: Root) -> bytes:
-    public = _keys_of(root, role)[0]
-    assert isinstance(public, SSlibKey)  # check_root: it is the fleet's own Ed25519 key
-    metadata = Metadata(content)
-    metadata.sign(CryptoSigner(key, public))
-    return metadata.to_bytes()
-
-
-def _keys_of(root: Root, role: str) -> list[Key]:
-    missing = [keyid for keyid in root.roles[role].keyids if keyid not in root.keys]
-    if missing:
-        raise Refused(f"root metadata: the role {role} names the key {missing[0][:12]}, which isn't in it")
-    return [root.keys[keyid] for keyid in root.roles[role].keyids]
+def _check_digests(targets: Targets) -> None:
+    for path, target in targets.targets.items():
+        if set(target.hashes) != {"sha256"}:
+            raise Refused(f"target {path[:200]}: expected a sha256 alone, found {sorted(target.hashes)}")
 
 
 def _sslib_key(text: str) -> SSlibKey:
     return SSlibKey.from_crypto(load_der_public_key(base64.b64decode(text)))
-
-
-def _value(key: Key) -> tuple[str, str, str]:
-    return key.keytype, key.scheme, str(key.keyval.get("public"))
-
-
-def _names(key_ids: Iterable[str]) -> str:
-    return ", ".join(sorted(key_id[:12] for key_id in key_ids))
-
-
-def _expiry(now: float, lifetime: timedelta) -> datetime:
-    return (datetime.fromtimestamp(now, UTC) + lifetime).replace(microsecond=0)
-
-
-def _is_due(expires: datetime, lifetime: timedelta, now: float) -> bool:
-    return expires - datetime.fromtimestamp(now, UTC) < lifetime / 3

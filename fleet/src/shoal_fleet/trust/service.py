@@ -2,30 +2,46 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shoal_wire.manifest import MAX_MANIFEST_BYTES
+from shoal_wire.encoding import decode
+from shoal_wire.manifest import MAX_MANIFEST_BYTES, target_path
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
-from sqlalchemy import select
+from shoal_wire.metadata import FLOORS_PATH, MAX_FLOORS_BYTES, Floors
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from tuf.api.metadata import Root, Targets
 
+from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.errors import Conflict, NotFound, Refused, TooLarge
-from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.trust import rules
+from shoal_fleet.keys import FleetKeys, OnlineKeys
+from shoal_fleet.trust import rules, signing
 from shoal_fleet.trust.models import RoleMetadata, Target
+from shoal_fleet.trust.signing import Signing
 
-_FILE_NAME = re.compile(r"(?:([1-9][0-9]{0,9})\.)?(root|targets|snapshot|timestamp)\.json")
+_FILE_NAME = re.compile(r"(?:([1-9][0-9]{0,9})\.)?(root|targets|snapshot|timestamp|bins-[0-9a-f]{1,8})\.json")
 _TARGET_NAME = re.compile(r"((?:[A-Za-z0-9._-]+/)*)([0-9a-f]{64})\.([A-Za-z0-9._-]+)")
+_ONLINE = ("snapshot", "timestamp")
 
 
 class Trusted(NamedTuple):
-    """What the publisher signed: the first root, and the newest targets. None before the ceremony."""
+    """What the publisher signed: the newest root and targets. None before the ceremony."""
 
     root: bytes | None
     targets: bytes | None
+
+
+class MetadataUpdate(NamedTuple):
+    """What a publisher has signed anew. Each is the next version of its role."""
+
+    roots: Sequence[bytes] = ()
+    targets: bytes | None = None
+    bins: Mapping[str, bytes] = {}
+    """By role, `bins-0a`."""
+    files: Mapping[str, bytes] = {}
+    """Targets whose bytes the fleet may not have yet, by path."""
 
 
 def find_trusted(session: Session) -> Trusted:
@@ -34,13 +50,14 @@ def find_trusted(session: Session) -> Trusted:
     return Trusted(root=root.raw if root else None, targets=targets.raw if targets else None)
 
 
-def find_root(session: Session) -> bytes:
-    """The root metadata that devices start with.
+def find_root(session: Session, *, by: float | None = None) -> bytes:
+    """The root metadata that devices start with: the newest, or the newest that was there at that time.
 
     Raises:
         Conflict: no publisher has registered yet.
     """
-    root = _newest(session, Root.type)
+    rows = select(RoleMetadata).where(RoleMetadata.role == Root.type).order_by(RoleMetadata.version.desc())
+    root = session.scalar((rows if by is None else rows.where(RoleMetadata.created_at <= by)).limit(1))
     if root is None:
         raise Conflict("this fleet has no publisher yet: run `shoal keys init` first")
     return root.raw
@@ -55,57 +72,114 @@ def begin(
         Conflict: there is a publisher already, or targets aren't version 1.
         Untrusted, Malformed, Refused: see `rules`.
     """
-    checked_root = rules.check_root(root, fleet=keys.public, now=now)
+    checked_root = rules.check_first_root(root, fleet=keys.public, now=now)
     checked_targets = rules.check_targets(targets, root=checked_root, version=1, now=now)
     with writing(session):
         if _newest(session, Root.type) is not None:
             raise Conflict("this fleet has a publisher already: its root metadata can't be replaced")
-        session.add(RoleMetadata(role=Root.type, version=checked_root.version, raw=root, created_at=now))
-        _add(session, checked_root, checked_targets, raw=targets, files=target_files, keys=keys, now=now)
+        _keep(session, Root.type, checked_root.version, root, now=now)
+        _keep(session, Targets.type, 1, targets, now=now)
+        session.flush()
+        _check_files(session, [checked_targets], target_files)
+        _check_own_targets(session, checked_targets, fleet=keys.public)
+        _sign_snapshot(session, checked_root, keys=keys, now=now)
     return Trusted(root=root, targets=targets)
 
 
-def add_targets(session: Session, *, raw: bytes, files: Mapping[str, bytes], keys: OnlineKeys, now: float) -> Targets:
-    """Take the next version of targets with its new files, in the caller's transaction; snapshot and timestamp follow.
+def update(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, by: str, now: float) -> None:
+    """Take what the publisher has signed anew. Where root names the fleet's next keys, they count from then on.
+
+    Raises:
+        Conflict, Untrusted, Malformed, Refused: as `accept`.
+    """
+    with writing(session):
+        floors = find_floors(session)
+        accept(session, new, keys=keys, now=now)
+        detail = {"roots": len(new.roots), "targets": new.targets is not None, "bins": len(new.bins)}
+        audit.append(session, actor=by, action="metadata.updated", subject="trust", detail=detail, now=now)
+        _record_floors(session, before=floors, by=by, now=now)
+    take_up_keys(session, keys=keys)
+
+
+def accept(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, now: float) -> int:
+    """The same in the caller's transaction, without the change of keys; returns the version of targets in force.
 
     Raises:
         Conflict: no publisher yet, or not the next version.
         Untrusted, Malformed, Refused: see `rules`; or a listed target whose bytes the fleet doesn't have.
     """
-    root = rules.parse_root(find_root(session))
-    present = _newest(session, Targets.type)
-    version = 1 + (present.version if present else 0)
-    targets = rules.check_targets(raw, root=root, version=version, now=now)
-    _add(session, root, targets, raw=raw, files=files, keys=keys, now=now)
-    return targets
+    present = rules.parse_root(find_root(session))
+    root = rules.follow_roots(present, new.roots, now=now)
+    own, fleet = _keys_for(root, keys)
+    for raw in new.roots:
+        _keep(session, Root.type, rules.parse_root(raw).version, raw, now=now)
+    targets = _take_targets(session, new, root, now=now)
+    bins = _take_bins(session, new, targets, now=now)
+    session.flush()
+    _check_files(session, [targets, *bins] if new.targets is not None else bins, new.files)
+    _check_own_targets(session, targets, fleet=fleet)
+    _sign_snapshot(session, root, keys=own, now=now)
+    return targets.version
 
 
-def check_keys(session: Session, *, keys: OnlineKeys) -> None:
-    """Make sure that these are the keys which the publisher's root names, where there is one.
+def take_up_keys(session: Session, *, keys: OnlineKeys) -> None:
+    """Have the fleet's next keys count, where the present root names them. Makes sure that root names those in use.
 
     Raises:
-        Refused: they aren't: keys and database are of different backups.
+        Refused: it names neither: keys and database are of different backups.
     """
-    root = find_trusted(session).root
-    if root is not None:
-        rules.check_own_keys(rules.parse_root(root), fleet=keys.public)
+    raw = find_trusted(session).root
+    if raw is None:
+        return
+    root, coming = rules.parse_root(raw), keys.find_next()
+    if coming is not None and rules.names_own_keys(root, fleet=coming[1]):
+        keys.take_up_next()
+    rules.check_own_keys(root, fleet=keys.public)
 
 
 def renew(session: Session, *, keys: OnlineKeys, now: float) -> bool:
     """Sign snapshot and timestamp anew where less than a third of their time is left. Returns whether any was."""
     with writing(session):
-        root, targets = _newest(session, Root.type), _newest(session, Targets.type)
-        snapshot, timestamp = _newest(session, "snapshot"), _newest(session, "timestamp")
-        if root is None or targets is None or snapshot is None or timestamp is None:
+        root, snapshot, timestamp = (_newest(session, role) for role in (Root.type, *_ONLINE))
+        if root is None or snapshot is None or timestamp is None:
             return False
         trusted = rules.parse_root(root.raw)
-        if rules.snapshot_is_due(snapshot.raw, now=now):
-            _sign_snapshot(session, trusted, targets_version=targets.version, keys=keys, now=now)
-        elif rules.timestamp_is_due(timestamp.raw, now=now):
+        if signing.snapshot_is_due(snapshot.raw, now=now):
+            _sign_snapshot(session, trusted, keys=keys, now=now)
+        elif signing.timestamp_is_due(timestamp.raw, now=now):
             _sign_timestamp(session, trusted, snapshot, keys=keys, now=now)
         else:
             return False
     return True
+
+
+def versions(session: Session) -> Mapping[str, int]:
+    """Newest version of each role's metadata."""
+    rows = session.execute(select(RoleMetadata.role, func.max(RoleMetadata.version)).group_by(RoleMetadata.role))
+    return {role: int(version) for role, version in rows}
+
+
+def find_listed(session: Session, *, name: str, version: int) -> str | None:
+    """Digest of a release's manifest, as it is signed now; None where it isn't, or not any more."""
+    raw = find_trusted(session).targets
+    if raw is None:
+        return None
+    targets, path = rules.parse_targets(raw), target_path(name=name, version=version)
+    bins = rules.bins_of(targets)
+    if bins is not None:
+        role = bins.get_role_for_target(path)
+        row = _newest(session, role)
+        if row is None:
+            return None
+        targets = rules.parse_targets(row.raw, role=role)
+    return rules.listed_digests(targets).get(path)
+
+
+def find_floors(session: Session) -> Floors:
+    """What was revoked, as it is signed now."""
+    raw = find_trusted(session).targets
+    sha256 = None if raw is None else rules.listed_digests(rules.parse_targets(raw)).get(FLOORS_PATH)
+    return Floors() if sha256 is None else _read_floors(session, sha256)
 
 
 def read_metadata(session: Session, file_name: str) -> bytes:
@@ -140,53 +214,122 @@ def read_target(session: Session, prefixed_path: str) -> bytes:
     return row.raw
 
 
-def _add(
-    session: Session,
-    root: Root,
-    targets: Targets,
-    *,
-    raw: bytes,
-    files: Mapping[str, bytes],
-    keys: OnlineKeys,
-    now: float,
-) -> None:
+def _record_floors(session: Session, *, before: Floors, by: str, now: float) -> None:
+    """Tell the audit log what was revoked."""
+    present = find_floors(session)
+    for name, floor in present.floors.items():
+        if floor > before.floors.get(name, 0):
+            detail = {"floor": floor, "before": before.floors.get(name, 0)}
+            audit.append(session, actor=by, action="floor.raised", subject=name, detail=detail, now=now)
+    for digest in set(present.revoked) - set(before.revoked):
+        audit.append(session, actor=by, action="release.revoked", subject=digest, detail={}, now=now)
+
+
+def _keys_for(root: Root, keys: OnlineKeys) -> tuple[Signing, FleetKeys]:
+    """The fleet's keys that root names: those in use, or those that are to follow.
+
+    Raises:
+        Refused: it names neither.
+    """
+    coming = keys.find_next()
+    if coming is not None and rules.names_own_keys(root, fleet=coming[1]):
+        return coming
+    rules.check_own_keys(root, fleet=keys.public)
+    return keys, keys.public
+
+
+def _take_targets(session: Session, new: MetadataUpdate, root: Root, *, now: float) -> Targets:
+    present = _newest(session, Targets.type)
+    version = present.version if present else 0
+    if new.targets is None:
+        if present is None:
+            raise Conflict("targets metadata: expected version 1, found none")
+        return rules.check_still_signed(present.raw, root=root, now=now)
+    targets = rules.check_targets(new.targets, root=root, version=version + 1, now=now)
+    if present is not None and rules.bins_of(targets) is None and rules.bins_of(rules.parse_targets(present.raw)):
+        raise Refused("targets metadata: expected its bins to stay, found none; clients would miss them")
+    _keep(session, Targets.type, targets.version, new.targets, now=now)
+    return targets
+
+
+def _take_bins(session: Session, new: MetadataUpdate, targets: Targets, *, now: float) -> list[Targets]:
+    """Take new bins; where targets are new, those that stay must fit to them. Returns the new ones."""
+    known = versions(session)
+    taken = []
+    for role, raw in sorted(new.bins.items()):
+        found = rules.check_bin(raw, role=role, targets=targets, version=known.get(role, 0) + 1, now=now)
+        _keep(session, role, found.version, raw, now=now)
+        taken.append(found)
+    bins = rules.bins_of(targets)
+    if bins is not None and new.targets is not None:
+        for role in bins.get_roles():
+            if role in new.bins:
+                continue
+            row = _newest(session, role)
+            if row is None:
+                raise Refused(f"metadata of {role}: the targets metadata names this bin, expected it to come along")
+            rules.check_bin(row.raw, role=role, targets=targets, version=None, now=now)
+    return taken
+
+
+def _check_files(session: Session, listing: Sequence[Targets], files: Mapping[str, bytes]) -> None:
+    """Keep new targets. A device that asks for a listed one must get it."""
     for path, content in files.items():
         if len(content) > MAX_MANIFEST_BYTES:
             raise TooLarge(f"target {path[:200]}: expected at most {MAX_MANIFEST_BYTES} bytes, found {len(content)}")
-        rules.check_target(targets, path=path, raw=content)
+        rules.check_target(listing, path=path, raw=content)
         session.merge(Target(path=path, sha256=hashlib.sha256(content).hexdigest(), raw=content))
     session.flush()
-    _check_all_held(session, targets, keys=keys)
-    session.add(RoleMetadata(role=Targets.type, version=targets.version, raw=raw, created_at=now))
-    _sign_snapshot(session, root, targets_version=targets.version, keys=keys, now=now)
+    held = {(path, sha256) for path, sha256 in session.execute(select(Target.path, Target.sha256))}
+    for targets in listing:
+        for path, sha256 in rules.listed_digests(targets).items():
+            if (path, sha256) not in held:
+                raise Refused(f"target {path[:200]} with sha256 {sha256}: listed, but its bytes aren't here")
 
 
-def _check_all_held(session: Session, targets: Targets, *, keys: OnlineKeys) -> None:
-    """A device that asked for a listed target must get it, and must trust this fleet's assignments."""
+def _check_own_targets(session: Session, targets: Targets, *, fleet: FleetKeys) -> None:
+    """A device must trust this fleet's assignments, and be able to follow what was revoked."""
     listed = rules.listed_digests(targets)
-    for path, sha256 in listed.items():
-        if session.get(Target, (path, sha256)) is None:
-            raise Refused(f"target {path[:200]} with sha256 {sha256}: listed, but its bytes aren't here")
     if ASSIGNMENT_KEYS_PATH not in listed:
         raise Refused(f"targets metadata: expected the target {ASSIGNMENT_KEYS_PATH}, found none of that path")
     assignment_keys = session.get_one(Target, (ASSIGNMENT_KEYS_PATH, listed[ASSIGNMENT_KEYS_PATH]))
-    rules.check_assignment_keys(assignment_keys.raw, fleet=keys.public)
+    rules.check_assignment_keys(assignment_keys.raw, fleet=fleet)
+    if FLOORS_PATH in listed:
+        raw = session.get_one(Target, (FLOORS_PATH, listed[FLOORS_PATH])).raw
+        rules.check_floors(raw, present=_floors_before(session, targets))
 
 
-def _sign_snapshot(session: Session, root: Root, *, targets_version: int, keys: OnlineKeys, now: float) -> None:
+def _floors_before(session: Session, targets: Targets) -> Floors:
+    """The floors of the version before; where the very same is in force, those."""
+    row = session.get(RoleMetadata, (Targets.type, targets.version - 1))
+    sha256 = None if row is None else rules.listed_digests(rules.parse_targets(row.raw)).get(FLOORS_PATH)
+    return Floors() if sha256 is None else _read_floors(session, sha256)
+
+
+def _read_floors(session: Session, sha256: str) -> Floors:
+    raw = session.get_one(Target, (FLOORS_PATH, sha256)).raw
+    return decode(raw, Floors, what=f"target {FLOORS_PATH}", limit_bytes=MAX_FLOORS_BYTES)
+
+
+def _sign_snapshot(session: Session, root: Root, *, keys: Signing, now: float) -> None:
+    listed = {role: number for role, number in versions(session).items() if role not in (Root.type, *_ONLINE)}
     version = _next_version(session, "snapshot")
-    raw = rules.sign_snapshot(targets_version=targets_version, version=version, root=root, keys=keys, now=now)
+    raw = signing.sign_snapshot(versions=listed, version=version, root=root, keys=keys, now=now)
     row = RoleMetadata(role="snapshot", version=version, raw=raw, created_at=now)
     session.add(row)
     _sign_timestamp(session, root, row, keys=keys, now=now)
 
 
-def _sign_timestamp(session: Session, root: Root, snapshot: RoleMetadata, *, keys: OnlineKeys, now: float) -> None:
+def _sign_timestamp(session: Session, root: Root, snapshot: RoleMetadata, *, keys: Signing, now: float) -> None:
     version = _next_version(session, "timestamp")
-    raw = rules.sign_timestamp(
+    raw = signing.sign_timestamp(
         snapshot=snapshot.raw, snapshot_version=snapshot.version, version=version, root=root, keys=keys, now=now
     )
-    session.add(RoleMetadata(role="timestamp", version=version, raw=raw, created_at=now))
+    _keep(session, "timestamp", version, raw, now=now)
+
+
+def _keep(session: Session, role: str, version: int, raw: bytes, *, now: float) -> None:
+    session.add(RoleMetadata(role=role, version=version, raw=raw, created_at=now))
 
 
 def _next_version(session: Session, role: str) -> int:

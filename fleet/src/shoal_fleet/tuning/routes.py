@@ -64,7 +64,7 @@ class TuningRoutes:
 def make_router(*, sessions: Sessions, gate: Gate) -> APIRouter:
     """Routes of `/api/v1/tuning`."""
     routes = TuningRoutes(sessions=sessions)
-    router = APIRouter(prefix="/api/v1/tuning", tags=["tuning"], responses=ERRORS, dependencies=[Depends(gate.reader)])
+    router = APIRouter(prefix="/api/v1/tuning", tags=["tuning"], responses=ERRORS, dependencies=[Depends(gate.viewer)])
     router.add_api_route("", routes.list_verdicts, methods=["GET"])
     router.add_api_route("/known", routes.show_known, methods=["GET"])
     return router

@@ -43,7 +43,7 @@ def test_manifest_describes_the_sealed_files(folder: Path, publisher: Publisher)
         assert sealed.plaintext_sha256 == hashlib.sha256(plaintext).hexdigest()
         assert sealed.ciphertext_sha256 == hashlib.sha256(ciphertext).hexdigest()
         assert (sealed.plaintext_bytes, sealed.ciphertext_bytes) == (len(plaintext), len(ciphertext))
-        key = publisher.content_key(sealed.plaintext_sha256)
+        key = publisher.content_keys.get(sealed.plaintext_sha256)
         assert b"".join(sealed_file.unseal(_parts(ciphertext), key)) == plaintext
         assert plaintext == b"" or plaintext[:20] not in ciphertext
 
@@ -65,7 +65,18 @@ def test_file_that_changed_meanwhile_is_not_sealed_under_its_old_key(folder: Pat
     manifest, draft = manifest_of(folder, publisher), read_draft(folder)
     (folder / "model.onnx").write_bytes(b"Weights" * 1000)
     with pytest.raises(CommandError, match="was changed while it was being released"):
-        seal(folder, draft.files[0], publisher, expected=manifest.files[0])
+        list(seal(folder, draft.files[0], publisher, expected=manifest.files[0]))
+
+
+@pytest.mark.parametrize("changed", [b"weights" * 999 + b"Weights", b"weights" * 999, b"weights" * 1001])
+def test_not_a_part_of_a_changed_file_goes_out_that_was_not_described(
+    folder: Path, publisher: Publisher, changed: bytes
+) -> None:
+    manifest, draft = manifest_of(folder, publisher), read_draft(folder)
+    (folder / "model.onnx").write_bytes(changed)
+    parts = seal(folder, draft.files[0], publisher, expected=manifest.files[0])
+    with pytest.raises(CommandError):
+        next(parts)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_unknown_and_revoked_devices_have_no_word(sessions: Sessions, board: Boa
     with pytest.raises(NotFound):
         record(sessions, raw, device_id="d-none")
     with sessions() as session:
-        service.revoke(session, board.id, now=NOW)
+        service.revoke(session, board.id, actor="user:anna", now=NOW)
     with pytest.raises(NotAllowed, match="revoked"):
         record(sessions, raw, device_id=board.id)
 
@@ -131,7 +131,7 @@ def test_revoking_lists_certificates_until_they_end(sessions: Sessions, board: B
         session.add(DeviceCertificate(serial="ff", device_id=board.id, not_after=NOW + 100))
         session.add(DeviceCertificate(serial="10", device_id=board.id, not_after=NOW - 100))
     with sessions() as session:
-        service.revoke(session, "one", now=NOW)
+        service.revoke(session, "one", actor="user:anna", now=NOW)
         revoked_at = datetime.fromtimestamp(NOW, UTC)
         assert service.revoked_certificates(session, now=NOW + 1) == [(255, revoked_at)]
         assert service.revoked_certificates(session, now=NOW + 101) == []
@@ -140,9 +140,9 @@ def test_revoking_lists_certificates_until_they_end(sessions: Sessions, board: B
 
 def test_revoked_device_frees_its_name_and_keeps_its_row(sessions: Sessions, board: Board) -> None:
     with sessions() as session:
-        service.revoke(session, "one", now=NOW)
+        service.revoke(session, "one", actor="user:anna", now=NOW)
     with sessions() as session, pytest.raises(Conflict, match="revoked already"):
-        service.revoke(session, board.id, now=NOW)
+        service.revoke(session, board.id, actor="user:anna", now=NOW)
     with sessions() as session, pytest.raises(NotFound):
         service.find_device(session, "one")
     replacement = Board("new")

@@ -11,12 +11,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from shoal_fleet.database import Sessions
 from shoal_fleet.devices.models import Device, DeviceCertificate
-from shoal_fleet.devices.service import list_devices, revoke
+from shoal_fleet.devices.service import find_device, list_devices, revoke
 from shoal_fleet.enrolment.models import EnrolmentTokenRow
 from shoal_fleet.enrolment.rules import read_request
-from shoal_fleet.enrolment.service import Addresses, create_token, enrol
+from shoal_fleet.enrolment.service import Addresses, Enrolled, Terms, create_token, enrol
 from shoal_fleet.errors import Conflict, NotAllowed
 from shoal_fleet.keys import OnlineKeys
+from shoal_fleet.pki.authorities import Authorities
 from shoal_fleet.pki.authority import Authority
 from shoal_fleet.trust import service as trust
 from shoal_wire.encoding import decode
@@ -36,7 +37,8 @@ class Office:
 
     def __init__(self, sessions: Sessions, authority: Authority, keys: OnlineKeys) -> None:
         self.sessions = sessions
-        self.authority = authority
+        self.taken_over: list[tuple[str, str]] = []
+        self.authority = Authorities.alone(authority)
         self.now = NOW
         self.publisher = Publisher(
             {
@@ -66,16 +68,21 @@ class Office:
                 session, name=name, ttl_s=3600, addresses=ADDRESSES, authority=self.authority, now=self.now
             )[0]
 
-    def enrol(self, token: str, applicant: Applicant) -> bytes:
+    def enrol(self, token: str, applicant: Applicant, *, renews: bool = False) -> bytes:
+        return self.enrol_at(token, applicant, renews=renews).answer
+
+    def enrol_at(self, token: str, applicant: Applicant, *, renews: bool = False) -> Enrolled:
         with self.sessions() as session:
             return enrol(
                 session,
                 secret=parse_token(token).secret,
-                claim=read_request(applicant.sign()),
-                addresses=ADDRESSES,
-                authority=self.authority,
+                claim=read_request(applicant.sign(renews=renews)),
+                terms=Terms(ADDRESSES, self.authority, renewed_days=30, take_over=self.note_take_over),
                 now=self.now,
             )
+
+    def note_take_over(self, _session: object, old: Device, new: Device, _now: float) -> None:
+        self.taken_over.append((old.id, new.id))
 
 
 @pytest.fixture
@@ -148,8 +155,7 @@ def test_unknown_secret_is_refused(office: Office) -> None:
             session,
             secret="A" * 43,
             claim=read_request(Applicant().sign()),
-            addresses=ADDRESSES,
-            authority=office.authority,
+            terms=Terms(ADDRESSES, office.authority, renewed_days=30, take_over=office.note_take_over),
             now=NOW,
         )
 
@@ -158,7 +164,7 @@ def test_revoked_device_does_not_get_its_answer_again(office: Office) -> None:
     token, applicant = office.token(), Applicant()
     office.enrol(token, applicant)
     with office.sessions() as session:
-        revoke(session, "yard-1", now=NOW)
+        revoke(session, "yard-1", actor="user:anna", now=NOW)
     with pytest.raises(NotAllowed, match="is revoked"):
         office.enrol(token, applicant)
 
@@ -181,7 +187,7 @@ def test_board_may_come_again_after_it_was_revoked(office: Office) -> None:
     applicant = Applicant()
     office.enrol(office.token(), applicant)
     with office.sessions() as session:
-        old = revoke(session, "yard-1", now=NOW).id
+        old = revoke(session, "yard-1", actor="user:anna", now=NOW).id
     answer = decode(office.enrol(office.token(), applicant), EnrolmentResponse, what="answer")
     assert answer.device != old
 
@@ -191,3 +197,49 @@ def test_secret_is_kept_as_a_digest_only(office: Office) -> None:
     with office.sessions() as session:
         row = session.scalars(select(EnrolmentTokenRow)).one()
     assert row.secret_sha256 == hashlib.sha256(secret.encode()).hexdigest()
+
+
+def lasts_days(answer: bytes) -> int:
+    certificate = x509.load_pem_x509_certificate(decode(answer, EnrolmentResponse, what="answer").certificate.encode())
+    return (certificate.not_valid_after_utc - datetime.fromtimestamp(NOW, UTC)).days
+
+
+def test_only_an_agent_that_renews_gets_a_short_lived_certificate(office: Office) -> None:
+    assert lasts_days(office.enrol(office.token("yard-1"), Applicant())) == 730
+    assert lasts_days(office.enrol(office.token("yard-2"), Applicant(), renews=True)) == 30
+    with office.sessions() as session:
+        assert [device.renews for device in list_devices(session)] == [False, True]
+
+
+def replacement_token(office: Office) -> tuple[str, str]:
+    """Id of the device that yard-1 is, and a token for a board that takes its place."""
+    with office.sessions() as session:
+        old = find_device(session, "yard-1").id
+    with office.sessions() as session:
+        made = create_token(
+            session, name="yard-1", ttl_s=60, addresses=ADDRESSES, authority=office.authority, now=NOW, replaces=old
+        )
+    return old, made[0]
+
+
+def test_a_replacement_takes_name_and_assignments_and_shuts_the_old_one_out(office: Office) -> None:
+    office.enrol(office.token(), Applicant())
+    old, token = replacement_token(office)
+    with office.sessions() as session:
+        assert find_device(session, "yard-1").revoked_at is None, "the old one goes on until the new one is there"
+    enrolled = office.enrol_at(token, Applicant())
+    new = decode(enrolled.answer, EnrolmentResponse, what="answer").device
+    assert (enrolled.replaced, office.taken_over) == (old, [(old, new)])
+    with office.sessions() as session:
+        assert find_device(session, old).revoked_at == NOW
+        assert (find_device(session, "yard-1").id, find_device(session, new).replaces) == (new, old)
+        revoked = {row.device_id: row.revoked_at for row in session.scalars(select(DeviceCertificate))}
+    assert revoked == {old: NOW, new: None}
+
+
+def test_a_replacement_enrols_though_the_old_one_was_revoked_meanwhile(office: Office) -> None:
+    office.enrol(office.token(), Applicant())
+    old, token = replacement_token(office)
+    with office.sessions() as session:
+        revoke(session, old, actor="user:anna", now=NOW)
+    assert office.enrol_at(token, Applicant()).replaced == old

@@ -69,7 +69,7 @@ class Site:
             self.sessions,
             publisher=self.publisher,
             signer=self.keys.assignment,
-            fleet_key=self.keys.hpke,
+            vault=self.keys.vault,
             clock=lambda: NOW,
         )
 
@@ -148,7 +148,7 @@ def test_a_device_that_is_not_known_is_counted(site: Site, channel: Up) -> None:
 @pytest.mark.parametrize("channel", Up)
 def test_a_revoked_device_is_not_listened_to(site: Site, channel: Up) -> None:
     with site.sessions() as session:
-        devices.revoke(session, site.board.id, now=NOW)
+        devices.revoke(session, site.board.id, actor="user:anna", now=NOW)
     payloads = {
         Up.PRESENCE: encode(Presence(online=True, stream=site.board.stream)),
         Up.REPORTED: site.board.sign_reported(site.board.reported()),
@@ -231,7 +231,7 @@ def test_a_reported_document_moves_the_rollout(site: Site) -> None:
     add_release(site.sessions, site.keys, name="notes", version=1)
     with site.sessions() as session:
         wanted = RolloutStart("notes", 1, (site.board.id,), ProbationLimits())
-        rollout = rollouts.start(session, wanted, fleet_key=site.keys.hpke, now=NOW)
+        rollout = rollouts.start(session, wanted, by="user:anna", vault=site.keys.vault, now=NOW)
     target = reference("notes", 1)
     update = progress(target, UpdateState.COMMITTED, order=(1, 1))
     site.receive(

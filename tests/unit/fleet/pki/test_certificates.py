@@ -103,6 +103,20 @@ def test_revocation_counts_beside_a_list_of_the_same_second(
             handshake(server=server, client=device, authority=ca, crls=crls, name="127.0.0.1")
 
 
+def test_revocation_counts_beside_a_list_that_a_wrong_clock_dated_ahead(
+    folder: Path, server: Path, device: Path, device_pem: bytes, authority: Authority, now: datetime
+) -> None:
+    ahead, present = folder / "ahead.pem", folder / "present.pem"
+    ahead.write_bytes(authority.crl([], now=now + timedelta(days=2), previous_pem=None))
+    present.write_bytes(authority.crl([], now=now, previous_pem=ahead.read_bytes()))
+    ca, name = folder / "ca.pem", "127.0.0.1"
+    handshake(server=server, client=device, authority=ca, crls=(ahead, present), name=name)
+    revoked = [(read_certificate(device_pem).serial, now)]
+    present.write_bytes(authority.crl(revoked, now=now, previous_pem=ahead.read_bytes()))
+    with pytest.raises(ssl.SSLCertVerificationError, match="revoked"):
+        handshake(server=server, client=device, authority=ca, crls=(ahead, present), name=name)
+
+
 def test_board_whose_clock_is_weeks_behind_accepts_a_new_server(
     folder: Path, device: Path, authority: Authority, now: datetime
 ) -> None:

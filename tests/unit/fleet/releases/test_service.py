@@ -10,7 +10,7 @@ from securesystemslib.signer import CryptoSigner
 from shoal_fleet.database import Sessions
 from shoal_fleet.errors import Conflict, NotFound, Refused
 from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.releases import service
+from shoal_fleet.releases import content_keys, service
 from shoal_fleet.releases.models import Release
 from shoal_fleet.releases.sealed_store import SealedStore
 from shoal_fleet.trust import service as trust
@@ -91,7 +91,7 @@ def test_release_can_be_read_and_its_key_opened(site: Site) -> None:
     with site.sessions() as session:
         found = service.find_release(session, name="m", version=1)
         assert service.read_manifest(session, found).files[0].ciphertext_sha256 == release.ciphertext_sha256
-        opened = service.content_keys(session, found, fleet_key=site.keys.hpke)
+        opened = content_keys.read(session, found, vault=site.keys.vault)
     assert opened == {release.ciphertext_sha256: release.content_key}
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shoal_fleet.rollouts import machine
 from shoal_fleet.rollouts.machine import (
     LAST_GENERATION,
     MOVES,
@@ -121,10 +122,15 @@ def test_a_device_whose_journal_is_unreadable_has_failed_and_goes_back_to_what_i
 
 
 def test_what_has_ended_is_never_moved() -> None:
-    assert {DeviceState.ASSIGNED, DeviceState.UPDATING} == OPEN
+    assert {DeviceState.WAITING, DeviceState.ASSIGNED, DeviceState.UPDATING} == OPEN
+    assert {DeviceState.ASSIGNED, DeviceState.UPDATING} == machine.UNDER_WAY
     for old, new in itertools.product(set(DeviceState) - OPEN, DeviceState):
         assert not may_move(old, new)
     assert not may_move(DeviceState.UPDATING, DeviceState.ASSIGNED)
+    assert {new for new in DeviceState if may_move(DeviceState.WAITING, new)} == {
+        DeviceState.ASSIGNED,
+        DeviceState.ABORTED,
+    }
     assert set(MOVES) == set(DeviceState)
 
 
@@ -133,6 +139,7 @@ def test_what_has_ended_is_never_moved() -> None:
     [
         (["succeeded", "assigned", "failed"], RolloutState.RUNNING),
         (["succeeded", "updating"], RolloutState.RUNNING),
+        (["waiting", "aborted"], RolloutState.WAITING),
         (["succeeded", "succeeded"], RolloutState.SUCCEEDED),
         (["succeeded", "failed", "aborted"], RolloutState.FAILED),
         (["succeeded", "aborted"], RolloutState.ABORTED),

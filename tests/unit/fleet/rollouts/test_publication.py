@@ -51,7 +51,7 @@ def make_publication(sessions: Sessions, keys: OnlineKeys, publisher: RecordingP
 def start(sessions: Sessions, keys: OnlineKeys) -> None:
     with sessions() as session:
         wanted = RolloutStart("notes", 1, ("all",), ProbationLimits())
-        service.start(session, wanted, fleet_key=keys.hpke, now=NOW)
+        service.start(session, wanted, by="user:anna", vault=keys.vault, now=NOW)
 
 
 def test_publishes_a_signed_retained_document(
@@ -128,7 +128,7 @@ def test_a_revoked_device_gets_nothing(
 ) -> None:
     start(sessions, keys)
     with sessions() as session:
-        devices.revoke(session, board.id, now=NOW)
+        devices.revoke(session, board.id, actor="user:anna", now=NOW)
     publication.publish_all()
     publication.publish_pending()
     assert publisher.sent == []

@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 from shoal_fleet.access import service as access
 from shoal_fleet.access.gate import Gate
-from shoal_fleet.access.models import Role
+from shoal_fleet.access.roles import Role
 from shoal_fleet.api import install_error_answers
 from shoal_fleet.database import Sessions, writing
 from shoal_fleet.devices import service as devices
@@ -29,16 +29,14 @@ class Api:
         install_error_answers(self._app)
         gate = Gate(sessions, clock=lambda: NOW)
         self._app.include_router(
-            routes.make_router(
-                sessions=sessions, gate=gate, clock=lambda: NOW, fleet_key=keys.hpke, wake=self._count_wake
-            )
+            routes.make_router(sessions=sessions, gate=gate, clock=lambda: NOW, vault=keys.vault, wake=self._count_wake)
         )
 
     def client(self, role: Role | None) -> ApiClient:
         if role is None:
             return ApiClient(self._app, token=None)
         with self.sessions() as session:
-            return ApiClient(self._app, token=access.create_token(session, name=role.value, role=role, now=NOW))
+            return ApiClient(self._app, token=access.create_token(session, name=role.value, roles=[role], now=NOW))
 
     def _count_wake(self) -> None:
         self.woken += 1
@@ -90,7 +88,7 @@ def test_the_step_and_reason_that_the_device_reports_are_shown(api: Api, admin: 
     raw = board.sign_reported(board.reported(order=(1, 1), slots=[slot(target)], update=update))
     with api.sessions() as session, writing(session):
         devices.record_reported(session, device_id=board.id, raw=raw, now=NOW)
-        service.follow(session, device=devices.find_device(session, board.id), fleet_key=api.keys.hpke, now=NOW)
+        service.follow(session, device=devices.find_device(session, board.id), vault=api.keys.vault, now=NOW)
     (shown,) = admin.get(f"/api/v1/rollouts/{rollout['id']}").json()["devices"]
     assert (shown["state"], shown["update"], shown["reason"]) == ("updating", "checking", "waiting for a front")
 
@@ -127,7 +125,7 @@ def test_a_rollout_that_is_not_there(admin: ApiClient, path: str) -> None:
 
 
 def test_who_may_only_read_starts_nothing(api: Api, board: Board) -> None:
-    reader = api.client(Role.READ)
+    reader = api.client(Role.VIEWER)
     assert reader.post("/api/v1/rollouts", BODY).status_code == 403
     assert reader.post("/api/v1/rollouts/1/abort", {}).status_code == 403
     assert reader.get("/api/v1/rollouts").json() == []

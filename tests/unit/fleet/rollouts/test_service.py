@@ -4,14 +4,13 @@ import pytest
 from msgspec.structs import replace
 from shoal_fleet.database import Sessions, writing
 from shoal_fleet.devices import service as devices
-from shoal_fleet.errors import Conflict, NotFound, Refused
+from shoal_fleet.errors import BrokenState, Conflict, NotFound, Refused
 from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.rollouts import service
 from shoal_fleet.rollouts.models import DesiredRow, Rollout, RolloutDevice
 from shoal_fleet.rollouts.service import RolloutStart
 from shoal_fleet.telemetry import service as telemetry
 from shoal_wire.encoding import decode
-from shoal_wire.errors import Untrusted
 from shoal_wire.grant import GrantContext, open_grant
 from shoal_wire.messages import Desired, ProbationLimits, Reported
 from shoal_wire.tuning import BoardKind
@@ -44,17 +43,17 @@ class Site:
     def start(self, name: str, version: int, *names: str) -> Rollout:
         wanted = RolloutStart(name, version, names or ("all",), LIMITS)
         with self.sessions() as session:
-            return service.start(session, wanted, fleet_key=self.keys.hpke, now=NOW)
+            return service.start(session, wanted, by="user:anna", vault=self.keys.vault, now=NOW)
 
     def abort(self, rollout: Rollout) -> Rollout:
         with self.sessions() as session:
-            return service.abort(session, rollout.id, fleet_key=self.keys.hpke, now=NOW + 9)
+            return service.abort(session, rollout.id, by="user:anna", vault=self.keys.vault, now=NOW + 9)
 
     def report(self, board: Board, reported: Reported) -> None:
         with self.sessions() as session, writing(session):
             devices.record_reported(session, device_id=board.id, raw=board.sign_reported(reported), now=NOW)
             device = devices.find_device(session, board.id)
-            service.follow(session, device=device, fleet_key=self.keys.hpke, now=NOW + 5)
+            service.follow(session, device=device, vault=self.keys.vault, now=NOW + 5)
 
     def desired(self, board: Board) -> Desired:
         with self.sessions() as session:
@@ -96,7 +95,9 @@ def test_a_device_is_assigned_with_a_key_for_every_file(site: Site, board: Board
     assert (assignment.version, assignment.manifest_sha256) == (1, reference("frogs", 1).manifest_sha256)
     assert assignment.probation == LIMITS
     context = GrantContext(release="frogs", version=1, recipient=board.id)
-    opened = {grant.ciphertext_sha256: open_grant(grant, board.hpke, context=context) for grant in assignment.grants}
+    opened = {
+        grant.ciphertext_sha256: open_grant(grant, board.recipient, context=context) for grant in assignment.grants
+    }
     assert opened == content_keys
     assert site.state(rollout, board) == ("assigned", "")
     assert site.state_of_all(rollout) == "running"
@@ -299,7 +300,7 @@ def test_a_failure_is_kept_also_where_the_fleet_has_lost_its_key(site: Site, boa
     site.report(board, board.reported(order=(1, 1), slots=[slot(reference("notes", 1))], update=update))
     assert site.state(rollout, board) == ("failed", "too slow")
     assert site.desired(board).assignments == ()
-    with pytest.raises(Untrusted):
+    with pytest.raises(BrokenState, match="doesn't open under"):
         site.start("notes", 1)
 
 
@@ -362,13 +363,13 @@ def test_only_a_running_rollout_can_be_aborted(site: Site, board: Board) -> None
     with pytest.raises(Conflict, match="aborted already"):
         site.abort(rollout)
     with site.sessions() as session, pytest.raises(NotFound):
-        service.abort(session, 77, fleet_key=site.keys.hpke, now=NOW)
+        service.abort(session, 77, by="user:anna", vault=site.keys.vault, now=NOW)
 
 
 def test_a_device_revoked_under_way_does_not_keep_the_rollout_open(site: Site, board: Board) -> None:
     rollout = site.start("notes", 2)
     with site.sessions() as session:
-        devices.revoke(session, board.id, now=NOW)
+        devices.revoke(session, board.id, actor="user:anna", now=NOW)
         service.drop_revoked(session, now=NOW)
         service.drop_revoked(session, now=NOW)
     assert site.state(rollout, board) == ("aborted", "the device was revoked")
@@ -389,6 +390,6 @@ def test_of_two_who_move_a_device_one_does(site: Site, board: Board) -> None:
         session.execute(
             update(RolloutDevice).values(state="aborted", reason="faster").execution_options(synchronize_session=False)
         )
-        service.follow(session, device=device, fleet_key=site.keys.hpke, now=NOW)
+        service.follow(session, device=device, vault=site.keys.vault, now=NOW)
     assert site.state(rollout, board) == ("aborted", "faster")
     assert site.desired(board).order == (1, 1)

@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 from shoal_fleet.access import service as access
 from shoal_fleet.access.gate import Gate
-from shoal_fleet.access.models import Role
+from shoal_fleet.access.roles import Role
 from shoal_fleet.api import install_error_answers
 from shoal_fleet.database import Sessions
 from shoal_fleet.telemetry import routes, service
@@ -36,7 +36,7 @@ def client(app: FastAPI, sessions: Sessions, board: Board) -> ApiClient:
     ]
     with sessions() as session:
         service.commit_batch(session, board.plain_batch(first=1, rows=rows), now=NOW)
-        token = access.create_token(session, name="reader", role=Role.READ, now=NOW)
+        token = access.create_token(session, name="reader", roles=[Role.VIEWER], now=NOW)
     return ApiClient(app, token=token)
 
 

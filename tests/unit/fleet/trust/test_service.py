@@ -11,6 +11,7 @@ from shoal_fleet.database import Sessions, writing
 from shoal_fleet.errors import Conflict, FleetError, NotFound, Refused, TooLarge
 from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.trust import service
+from shoal_fleet.trust.service import MetadataUpdate
 from shoal_wire.errors import Malformed, Untrusted
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
 from tuf.api.exceptions import DownloadHTTPError, ExpiredMetadataError
@@ -66,7 +67,7 @@ class Site:
 
     def add(self, targets: bytes, files: dict[str, bytes]) -> None:
         with self.sessions() as session, writing(session):
-            service.add_targets(session, raw=targets, files=files, keys=self.keys, now=NOW)
+            service.accept(session, MetadataUpdate(targets=targets, files=files), keys=self.keys, now=NOW)
 
     def renew(self, *, now: float, keys: OnlineKeys | None = None) -> bool:
         with self.sessions() as session:
@@ -306,12 +307,12 @@ def test_other_names_are_not_found(site: Site, name: str) -> None:
 
 def test_keys_of_another_backup_are_noticed(site: Site) -> None:
     with site.sessions() as session:
-        service.check_keys(session, keys=site.keys)
+        service.take_up_keys(session, keys=site.keys)
     site.begin()
     with site.sessions() as session:
-        service.check_keys(session, keys=site.keys)
+        service.take_up_keys(session, keys=site.keys)
         with pytest.raises(FleetError, match="the fleet's own snapshot key"):
-            service.check_keys(session, keys=make_keys())
+            service.take_up_keys(session, keys=make_keys())
 
 
 def test_what_is_trusted_is_what_was_signed(site: Site) -> None:

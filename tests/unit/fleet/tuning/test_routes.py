@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from msgspec.structs import replace
 from shoal_fleet.access import service as access
 from shoal_fleet.access.gate import Gate
-from shoal_fleet.access.models import Role
+from shoal_fleet.access.roles import Role
 from shoal_fleet.api import install_error_answers
 from shoal_fleet.database import Sessions
 from shoal_fleet.telemetry import service as telemetry
@@ -39,7 +39,7 @@ def client(app: FastAPI, sessions: Sessions) -> ApiClient:
         with sessions() as session:
             telemetry.commit_batch(session, board.plain_batch(first=1, rows=[row]), now=NOW)
     with sessions() as session:
-        token = access.create_token(session, name="reader", role=Role.READ, now=NOW)
+        token = access.create_token(session, name="reader", roles=[Role.VIEWER], now=NOW)
     return ApiClient(app, token=token)
 
 

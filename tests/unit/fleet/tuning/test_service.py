@@ -97,7 +97,7 @@ def test_another_objective_is_another_question(sessions: Sessions) -> None:
 def test_a_revoked_board_has_no_say(sessions: Sessions) -> None:
     board = enrol(sessions, "a", verdict())
     with sessions() as session:
-        devices.revoke(session, board.id, now=NOW)
+        devices.revoke(session, board.id, actor="user:anna", now=NOW)
     assert known(sessions) == ()
 
 

@@ -194,8 +194,8 @@ def _where_to_look(url: str, stage: Stage) -> str:
 Everything stays up until Ctrl-C. In a browser:
   status page  {url}/status
   API          {url}/docs
-It asks for a name (any) and a password, which is a token. To make one:
-  {fleet} token add me --role read --state {state}
+It asks you to log in. To make a user, with a password of your own:
+  {fleet} user add me --role viewer --state {state}
 It will warn that it doesn't know the demo's own certificate authority.
 As an operator, in another terminal:
   SHOAL_LOGIN={login} {shoal} device list"""

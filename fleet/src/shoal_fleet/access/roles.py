@@ -1,0 +1,114 @@
+"""What may who do where?
+
+Rules only. A role counts in one project, or in all of them where the project is EVERYWHERE.
+"""
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from shoal_fleet.errors import Refused, WrongRole
+
+EVERYWHERE = "*"
+"""Stands for every project, also those that are yet to be made."""
+DEFAULT_PROJECT = "default"
+"""The project that every fleet begins with."""
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9@+._-]{0,62}"
+"""Pattern of the names of users and tokens."""
+PROJECT = r"[a-z0-9][a-z0-9-]{0,62}"
+"""Pattern of the names of projects."""
+
+Reach = frozenset[str]
+"""Names of projects; with EVERYWHERE among them, all."""
+
+
+class Role(enum.Enum):
+    """What somebody may do."""
+
+    VIEWER = "viewer"
+    """Read."""
+    OPERATOR = "operator"
+    """Devices, enrolment, rollouts, secrets of configuration."""
+    RELEASER = "releaser"
+    """Sealed files, releases, signed metadata."""
+    ADMIN = "admin"
+    """All of these, and who else may."""
+
+
+_INCLUDED: Mapping[Role, frozenset[Role]] = {
+    Role.VIEWER: frozenset({Role.VIEWER}),
+    Role.OPERATOR: frozenset({Role.OPERATOR, Role.VIEWER}),
+    Role.RELEASER: frozenset({Role.RELEASER, Role.VIEWER}),
+    Role.ADMIN: frozenset(Role),
+}
+"""What the holder of a role may do; operator and releaser are apart on purpose."""
+
+
+class Held(NamedTuple):
+    """One role in one project."""
+
+    project: str
+    role: Role
+
+    def __str__(self) -> str:
+        return f"{self.role.value} of {self.project}"
+
+
+class Known(NamedTuple):
+    """Somebody who was recognised."""
+
+    name: str
+    held: frozenset[Held]
+
+
+def check_name(name: str, *, pattern: str, what: str) -> None:
+    """Make sure that something new has a name that is safe in a path, a table and a log.
+
+    Raises:
+        Refused: it hasn't.
+    """
+    if re.fullmatch(pattern, name) is None:
+        raise Refused(f"{what} {name[:80]!r}: expected a name of the pattern {pattern}")
+
+
+def reach(held: Iterable[Held], needed: Role) -> Reach:
+    """The projects in which what is held amounts to a role."""
+    return frozenset(one.project for one in held if needed in _INCLUDED[one.role])
+
+
+def is_within(project: str, allowed: Reach) -> bool:
+    """Whether a project is reached."""
+    return EVERYWHERE in allowed or project in allowed
+
+
+def check_within(project: str, allowed: Reach) -> None:
+    """Make sure that a project is reached. The answer is the same whether there is such a project or not.
+
+    Raises:
+        WrongRole: it isn't.
+    """
+    if not is_within(project, allowed):
+        raise WrongRole(f"project {project[:80]!r}: your role doesn't count there; it counts in {_words(allowed)}")
+
+
+def choose_project(wanted: str | None, allowed: Reach) -> str:
+    """The project that something new goes into: the one that is named, else the only one that comes into question.
+
+    Raises:
+        WrongRole: the one that is named isn't reached.
+        Refused: several come into question.
+    """
+    if wanted is not None:
+        check_within(wanted, allowed)
+        return wanted
+    if EVERYWHERE in allowed:
+        return DEFAULT_PROJECT
+    if len(allowed) == 1:
+        return next(iter(allowed))
+    raise Refused(f"project: expected one to be named, as your role counts in {_words(allowed)}")
+
+
+def _words(allowed: Reach) -> str:
+    return ", ".join(sorted(allowed)) or "no project"

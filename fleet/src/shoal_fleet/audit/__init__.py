@@ -1,0 +1,1 @@
+"""Who did what, when: a log that can only grow."""

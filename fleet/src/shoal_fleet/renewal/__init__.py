@@ -1,0 +1,1 @@
+"""How a device gets its next certificate, with no person near it."""
