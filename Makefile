@@ -69,6 +69,10 @@ format: ready ## rewrite the sources in the house format
 constraints: ## renew constraints.txt with the newest releases that Python 3.11 can use
 	@packaging/bootstrap.sh constraints
 
+.PHONY: sbom
+sbom: ready ## what a board and a server get, as CycloneDX: dist/sbom/
+	@packaging/sbom.sh
+
 .PHONY: ready
 ready: # what the tests and the checks need
 	@packaging/bootstrap.sh test >&2

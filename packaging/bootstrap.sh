@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly MEMBERS=(-e wire -e 'agent[images,litert,onnxruntime,openvino,text]' -e fleet -e 'converters[onnx]')
+readonly MEMBERS=(-e wire -e 'agent[images,litert,onnxruntime,openvino,pkcs11,text]' -e 'fleet[hsm,oidc,pkcs11]' -e 'converters[onnx]')
 readonly MEMBER_FILES=(wire/pyproject.toml agent/pyproject.toml fleet/pyproject.toml converters/pyproject.toml)
 # tflite-runtime can't share an environment with the other engines (NumPy 1) and exists for Python 3.11 only: it gets
 # .venv-tflite where there is one.
@@ -28,6 +28,9 @@ readonly CONVERTER_PYTHON=3.11
 readonly BUILD_TOOLS=(hatchling editables)
 readonly OLDEST_PYTHON=3.11
 
+# Package and the program by which it is known to be there.
+declare -rA TOKEN_PROGRAMS=([softhsm2]=softhsm2-util [swtpm]=swtpm [opensc]=pkcs11-tool)
+
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
 
 say() { printf 'shoal: %s\n' "$*" >&2; }
@@ -42,6 +45,7 @@ main() {
         run) make_ready ;;
         test)
             make_ready
+            install_token_programs
             install_test_tools
             make_tflite_venv
             ;;
@@ -107,6 +111,25 @@ install_system_packages() {
     say "installing ${missing[*]} with apt-get"
     apt_get update || say "apt-get update failed; trying with the package lists as they are"
     apt_get install --yes --no-install-recommends "${missing[@]}" || stop_for "${missing[@]}"
+}
+
+# Tokens and TPMs that are programs. Not an error where they can't be had: the tests that need them are skipped.
+install_token_programs() {
+    local package missing=() as_root=()
+    for package in "${!TOKEN_PROGRAMS[@]}"; do
+        command -v "${TOKEN_PROGRAMS[$package]}" >/dev/null || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    if ((EUID != 0)); then
+        as_root=(sudo -n)
+        sudo -n true 2>/dev/null || missing+=(not-as-root)
+    fi
+    if [[ "${missing[-1]}" != not-as-root ]] && command -v apt-get >/dev/null; then
+        say "installing ${!TOKEN_PROGRAMS[*]} with apt-get"
+        apt_get update || say "apt-get update failed; trying with the package lists as they are"
+        apt_get install --yes --no-install-recommends "${!TOKEN_PROGRAMS[@]}" libtpm2-pkcs11-1 && return
+    fi
+    say "${!TOKEN_PROGRAMS[*]} can't be installed here; the tests that need them will be skipped"
 }
 
 apt_get() {

@@ -19,13 +19,13 @@ OF_EXTRAS = {"shoal-converters": ("onnx", "nncf", "ai-edge-quantizer")}
 
 # Modules named __main__ start a program, and Alembic's scripts run inside Alembic only. Conversions, and the example
 # that writes a network, import what an extra brings: the workbench looks for that first
-# (`shoal_converters.paths.process`).
+# (`shoal_converters.paths.process`). So does the agent before it uses a key in a token (`shoal_agent.keys`).
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
 
 def import_all(package):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if module.name.rpartition(".")[2] not in {"__main__", "migrations", "paths", "digits"}:
+        if module.name.rpartition(".")[2] not in {"__main__", "migrations", "paths", "digits", "pkcs11_key"}:
             imported = importlib.import_module(module.name)
             if module.ispkg:
                 import_all(imported)

@@ -49,4 +49,12 @@ def test_systemd_reports_a_directive_that_it_does_not_know(units: Path) -> None:
 def test_agent_unit_keeps_plaintext_weights_off_the_disk() -> None:
     lines = {line for unit in UNITS if unit.name == "shoal-agent.service" for line in unit.read_text().splitlines()}
 
-    assert {"MemorySwapMax=0", "LimitCORE=0"} <= lines
+    assert {"MemorySwapMax=0", "LimitMEMLOCK=infinity", "LimitCORE=0", "NoNewPrivileges=yes"} <= lines
+
+
+def test_agent_unit_lets_workers_shut_themselves_in() -> None:
+    text = next(unit for unit in UNITS if unit.name == "shoal-agent.service").read_text()
+    lists = [line.partition("=")[2] for line in text.splitlines() if line.startswith("SystemCallFilter=")]
+    allowed = {call for names in lists for call in names.split()}
+
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} <= allowed
