@@ -21,8 +21,9 @@ from shoal_wire.errors import Malformed
 from shoal_worker import sandbox
 
 from shoal_agent import swap
+from shoal_agent.credentials import find_credentials
+from shoal_agent.files import DiskFiles
 from shoal_agent.keys import IDENTITY
-from shoal_agent.state import CERTIFICATE
 
 UNIT = "shoal-agent.service"
 PROC = Path("/proc")
@@ -139,14 +140,13 @@ def _check_keys(board: Board) -> Finding:
 
 
 def _check_certificate(board: Board) -> Finding:
+    path = find_credentials(DiskFiles(), board.state).certificate  # the renewed one, where there is one
     try:
-        certificate = parse_certificate((board.state / CERTIFICATE).read_bytes(), what=str(CERTIFICATE))
+        certificate = parse_certificate(path.read_bytes(), what=str(path))
     except FileNotFoundError:
         return Finding(Health.UNKNOWN, "there is no certificate yet")
     except Malformed:
-        return Finding(
-            Health.BAD, f"{board.state / CERTIFICATE} isn't a certificate", "enrol anew, with shoal-agent enrol"
-        )
+        return Finding(Health.BAD, f"{path} isn't a certificate", "enrol anew, with shoal-agent enrol")
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
     until = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     if board.now > end:

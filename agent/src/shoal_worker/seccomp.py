@@ -34,6 +34,8 @@ _CLONE_THREAD = 0x00010000
 _NOT_READING = os.O_WRONLY | os.O_RDWR
 _MAKING = os.O_CREAT | os.O_TRUNC | 0o20000000  # the last: O_TMPFILE
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: type into the terminal that standard error may be
+_OWNED_BY_IOCTL = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
+_OWNED_BY_FCNTL = (8, 10, 15)  # F_SETOWN, F_SETSIG and F_SETOWN_EX: have the kernel signal another process
 _PR_SET_DUMPABLE, _PR_SET_PDEATHSIG = 4, 1
 
 
@@ -69,17 +71,19 @@ def conditions(*, pid: int, may_make: bool, may_write: bool) -> tuple[Condition,
     itself = [Condition(call, 0, True, values=(pid,)) for call in _SIGNALLING]
     return (
         *socket_conditions(()),
+        Condition("socketpair", 0, True),  # one of datagrams can be sent to any socket that has a path
         Condition("clone", 0, True, bits=_CLONE_THREAD),  # threads, no processes
         *opening,
         *itself,
         Condition("prlimit64", 0, True, values=(0, pid)),
-        Condition("ioctl", 1, False, values=_TERMINAL_INPUT),
+        Condition("ioctl", 1, False, values=(*_TERMINAL_INPUT, *_OWNED_BY_IOCTL)),
+        Condition("fcntl", 1, False, values=_OWNED_BY_FCNTL),
         Condition("prctl", 0, False, values=(_PR_SET_DUMPABLE, _PR_SET_PDEATHSIG)),
     )
 
 
 def socket_conditions(families: Sequence[int]) -> tuple[Condition, ...]:
-    """Only these families of sockets may be opened. Pairs of connected ones always may."""
+    """Only these families of sockets may be opened."""
     return (Condition("socket", 0, True, values=families),)
 
 

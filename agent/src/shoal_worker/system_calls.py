@@ -162,5 +162,7 @@ FILTERED: Dict[str, Numbers] = {
     "rt_tgsigqueueinfo": (297, 240),
     "prlimit64": (302, 261),
     "socket": (41, 198),
+    "socketpair": (53, 199),
+    "fcntl": (72, 25),
 }
 """Allowed or not by one of their arguments: `shoal_worker.seccomp`."""

@@ -356,9 +356,11 @@ class Server:
 
     def _note_shut_out(self, device_id: str) -> None:
         """A device was shut out: nobody of that name gets in, and its open connection ends in a moment."""
-        self._revocations.publish()
-        self._evictions.put(device_id)
-        self._messaging.wake()
+        try:
+            self._revocations.publish()
+        finally:  # what can't be written now is tried again by the upkeep; the connection ends all the same
+            self._evictions.put(device_id)
+            self._messaging.wake()
 
     def _find_trouble(self) -> list[str]:
         return list(filter(None, [self._revocations.find_trouble()]))

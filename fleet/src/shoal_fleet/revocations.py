@@ -71,7 +71,7 @@ class Revocations:
     def renew(self) -> None:
         """Publish anew where a list is a day old: past its end, every client would be refused. Raises as `write`."""
         present = self._present_lists()
-        if present is None or self._is_due(present):
+        if present is None or self._failure or self._is_due(present):
             self.publish()
         trouble = self.find_trouble()
         if trouble:

@@ -9,6 +9,7 @@ without a worker around it, and prints that by name.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import mmap
 import os
@@ -74,6 +75,14 @@ def other_attempts() -> dict[str, Attempt]:
         if libc.process_vm_readv(parent, vector, 1, vector, 1, 0) < 0:
             raise OSError(ctypes.get_errno(), "process_vm_readv")
 
+    def own_by_parent() -> None:
+        ours, theirs = os.pipe()
+        try:
+            fcntl.fcntl(ours, fcntl.F_SETOWN, parent)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
     def fork() -> None:
         pid = os.fork()
         if pid == 0:
@@ -85,6 +94,8 @@ def other_attempts() -> dict[str, Attempt]:
         "open an IPv6 socket": lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close(),
         "open a netlink socket": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).close(),
         "open a Unix socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).close(),
+        "make a pair of sockets": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].close(),
+        "have the kernel signal its parent": own_by_parent,
         "run a program in its place": lambda: os.execv("/bin/false", ["false"]),
         "start a program": lambda: subprocess.run(["/bin/true"], check=True),
         "spawn a shell": lambda: os.posix_spawn("/bin/sh", ["sh", "-c", "true"], {}),

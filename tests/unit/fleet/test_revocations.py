@@ -135,3 +135,22 @@ def test_a_list_that_can_not_be_read_is_trouble_and_made_anew(site: Site, conten
     assert "none that can be read" in site.revocations.find_trouble()
     site.revocations.renew()
     assert site.revocations.find_trouble() == ""
+
+
+def test_list_that_could_not_be_written_is_tried_again_before_a_day_is_over(site: Site) -> None:
+    site.revocations.write()
+    hidden = site.paths.folder.rename(site.paths.folder.with_name("away"))
+    with site.sessions() as session:
+        revoke(session, "one", actor="user:anna", now=NOW)
+    with pytest.raises(OSError, match="broker"):
+        site.revocations.publish()
+    hidden.rename(site.paths.folder)
+    site.revocations.renew()
+    assert (site.listed(), site.applied) == ([0xAB], 1)
+
+
+def test_damaged_list_is_made_anew(site: Site) -> None:
+    site.revocations.write()
+    site.paths.crl.write_bytes(site.paths.crl.read_bytes().replace(b"M", b"-", 3))
+    site.revocations.renew()
+    assert (site.listed(), site.applied) == ([], 1)

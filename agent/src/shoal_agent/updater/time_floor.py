@@ -73,7 +73,7 @@ class Vouched(NamedTuple):
 
 def follow_keys(floor: TimeFloor, online_keys: str) -> TimeFloor:
     """The floor under a root that names these keys: what others vouched for counts no more."""
-    if floor.online_keys in ("", online_keys):
+    if floor.online_keys == online_keys:
         return floor
     return replace(floor, online_at=0.0, online_keys=online_keys)
 
@@ -91,9 +91,11 @@ def follow_metadata(floor: TimeFloor, vouched: Vouched) -> TimeFloor:
 
 
 def follow_fleet(floor: TimeFloor, signed_at: float) -> TimeFloor:
-    """The floor after the fleet vouched for a time elsewhere: in a desired document, or in a certificate."""
-    bounded = min(signed_at, floor.limit_at) if floor.limit_at else signed_at
-    return replace(floor, online_at=max(floor.online_at, bounded))
+    """The floor after the fleet vouched for a time elsewhere: in a desired document, or in a certificate.
+
+    Before any metadata was verified nothing bounds what the fleet may say, so nothing is believed yet.
+    """
+    return replace(floor, online_at=max(floor.online_at, min(signed_at, floor.limit_at)))
 
 
 def say_time(at: float) -> str:

@@ -14,9 +14,10 @@ from urllib.parse import parse_qs
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from starlette.datastructures import Headers
 
 from shoal_fleet.access import login_sessions, service
-from shoal_fleet.access.csrf import FIELD, HEADER, Provenance, check_provenance
+from shoal_fleet.access.csrf import FIELD, HEADER, Provenance, check_origin, check_provenance
 from shoal_fleet.access.roles import EVERYWHERE, Held, Reach, Role, reach
 from shoal_fleet.access.scope import enter, limit
 from shoal_fleet.audit.recorder import READING, AuditRecorder, note_request
@@ -117,6 +118,8 @@ class Gate:
     ) -> Caller:
         token = bearer.credentials if bearer else basic.password if basic else None
         if token is not None:
+            if bearer is None and request.method not in READING and is_from_browser(request.headers):
+                check_origin(await read_provenance(request))  # a browser sends HTTP Basic along whoever made it ask
             actor, held = await run_in_threadpool(self._recognise_token, token)
         else:
             actor, held = await self._recognise_cookie(request)
@@ -148,6 +151,11 @@ class Gate:
         with self._sessions() as session:
             known = login_sessions.recognise(session, secret, now=self._clock())
         return f"user:{known.name}", known.held
+
+
+def is_from_browser(headers: Headers) -> bool:
+    """Whether a request says what page it comes from, as those of browsers do."""
+    return "Sec-Fetch-Site" in headers or "Origin" in headers
 
 
 async def read_provenance(request: Request) -> Provenance:

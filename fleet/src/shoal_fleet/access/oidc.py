@@ -177,7 +177,12 @@ class Provider:
         if not isinstance(name, str):
             raise NotAllowed(f"login: the provider's ID token has no name in {self._settings.name_claim!r}")
         groups = claims.get(self._settings.groups_claim, [])
-        words = {word for group in groups for word in self._settings.roles.get(str(group), ())}
+        if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+            raise NotAllowed(
+                f"login: expected a list of names in {self._settings.groups_claim!r} of the provider's ID token, found "
+                f"{type(groups).__name__}"
+            )
+        words = {word for group in groups for word in self._settings.roles.get(group, ())}
         return Person(hash_subject(self._settings.issuer, subject), name, frozenset(map(_held, words)))
 
 

@@ -38,6 +38,7 @@ def who_tries(*, name: str, address: str) -> Who:
     except ValueError:
         network = address
     else:
+        parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # what a listener of IPv6 sees of a client of IPv4
         network = str(ipaddress.ip_network((parsed, 64 if parsed.version == 6 else 32), strict=False))
     return Who(*(hashlib.sha256(text.encode()).hexdigest() for text in (f"user {name}", f"address {network}")))
 

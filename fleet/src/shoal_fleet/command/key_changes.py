@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 from shoal_wire.manifest import target_path
-from tuf.api.metadata import Metadata, Targets
+from tuf.api.metadata import Targets
 
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
 from shoal_fleet.command.metadata import Change, Signatories
 from shoal_fleet.command.output import print_result
 from shoal_fleet.command.parsers import add_command
-from shoal_fleet.command.pending import make_pending
+from shoal_fleet.command.pending import list_released, make_pending
 from shoal_fleet.command.present import Present
 from shoal_fleet.command.publisher import Publisher, RoleKeys
 from shoal_fleet.command.publishing import (
@@ -195,8 +195,12 @@ def _revoke(arguments: argparse.Namespace) -> None:
             )
         made = Change(present, now=datetime.now(UTC))
         made.set_role(Targets.type, _signatories(keys))
-        kept = [*_signed_here(publisher), *(target_path_of(name) for name in arguments.keep)]
+        kept = [*list_released(publisher), *(target_path_of(name) for name in arguments.keep)]
         gone = made.keep_only(kept)
+        if gone:  # what is unlisted can't be installed; what is revoked can't be gone back to either
+            digests = [found.hashes["sha256"] for path in gone if (found := present.find(path)) is not None]
+            floors = made.floors
+            made.set_floors(msgspec.structs.replace(floors, revoked=(*floors.revoked, *digests)))
         _conclude(
             made,
             present,
@@ -248,17 +252,6 @@ def target_path_of(text: str) -> str:
     if not name or not version.isdecimal():
         raise UsageError(f"{text!r}: expected MODEL/VERSION")
     return target_path(name=name, version=int(version))
-
-
-def _signed_here(publisher: Publisher) -> list[str]:
-    """Releases that were signed from this folder, as far as it remembers."""
-    paths: list[str] = []
-    for role in publisher.signed_roles():
-        raw = publisher.last_signed(role)
-        signed = None if raw is None else Metadata.from_bytes(raw).signed
-        if isinstance(signed, Targets):
-            paths += signed.targets
-    return paths
 
 
 def _adopt(arguments: argparse.Namespace, publisher: Publisher, *, role: str, number: int) -> RoleKeys:

@@ -13,6 +13,7 @@ from msgspec import Meta
 from shoal_wire.encoding import Label, Text, decode_struct
 from shoal_wire.errors import Malformed
 from shoal_wire.grant import Grant
+from shoal_wire.manifest import parse_manifest, target_path
 from tuf.api.metadata import Metadata, Root, Targets
 
 from shoal_fleet.command.errors import CommandError, UsageError
@@ -161,12 +162,29 @@ def request_of(pending: Pending) -> tuple[str, dict[str, object]]:
 
 def record(pending: Pending, publisher: Publisher) -> None:
     """Remember in the publisher's folder what the fleet took."""
+    if pending.release is not None:
+        made = parse_manifest(_decode(pending.release.manifest))
+        publisher.record_released([*list_released(publisher), target_path(name=made.name, version=made.version)])
     raws = {Root.type: pending.root, Targets.type: pending.targets, **pending.bins}
     for name, metadata, _ in _documents(pending):
         publisher.record_signed(_decode(raws[name] or ""), version=metadata.signed.version, role=name)
     if pending.keys or pending.fleet_keys:
         keys = {role: pending.keys.get(role) or publisher.role_keys(role) for role in ROLES}
         publisher.replace_keys(keys, fleet=pending.fleet_keys or publisher.fleet_keys())
+
+
+def list_released(publisher: Publisher) -> list[str]:
+    """Releases that were published from this folder. In one of before that was kept, all that it signed counts."""
+    kept = publisher.released()
+    if kept is not None:
+        return kept
+    paths: list[str] = []
+    for role in publisher.signed_roles():
+        raw = publisher.last_signed(role)
+        signed = None if raw is None else Metadata.from_bytes(raw).signed
+        if isinstance(signed, Targets):
+            paths += signed.targets
+    return paths
 
 
 def _key_ids(needs: list[Need]) -> frozenset[str]:

@@ -14,7 +14,7 @@ The passphrase covers the TUF keys only: who has the folder can read the release
 import fcntl
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from securesystemslib.signer import Signer
-from shoal_wire.encoding import Bytes64, decode_struct
+from shoal_wire.encoding import Bytes64, decode_by, decode_struct
 from shoal_wire.envelope import parse_public_key
 from shoal_wire.errors import Malformed
 from shoal_wire.grant import parse_hpke_public
@@ -37,6 +37,8 @@ from shoal_fleet.command.private_files import make_private_folder, write_private
 ROLES = ("root", "targets")
 """The publisher's roles in TUF: keys that name keys, and keys that sign releases."""
 
+_PATHS = msgspec.json.Decoder(list[str])
+_MAX_PATHS_BYTES = 64 << 20
 _SIGNED = re.compile(r"([1-9][0-9]*)\.([a-z0-9-]+)\.json")
 
 
@@ -220,6 +222,26 @@ class Publisher:
         path = self._signed_file(role, version)
         make_private_folder(path.parent)
         write_private(path, raw)
+
+    def released(self) -> list[str] | None:
+        """Paths of the releases that were published from this folder; None in one that has kept none yet.
+
+        What metadata lists isn't the same: a thief's releases are in what is signed next.
+
+        Raises:
+            CommandError: the file is damaged.
+        """
+        path = self.folder / "released.json"
+        try:
+            return decode_by(_PATHS, path.read_bytes(), what=str(path), limit_bytes=_MAX_PATHS_BYTES)
+        except FileNotFoundError:
+            return None
+        except Malformed as error:
+            raise _damaged(error) from None
+
+    def record_released(self, paths: Iterable[str]) -> None:
+        """Remember which releases were published from this folder, all of them."""
+        write_private(self.folder / "released.json", msgspec.json.encode(sorted(set(paths))))
 
     def pending_file(self, title: str) -> Path:
         """Where what others must sign too waits for them."""

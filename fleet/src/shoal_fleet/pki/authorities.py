@@ -136,17 +136,22 @@ class Authorities:
         """A revocation list in PEM of each authority that isn't retired, to follow those in `previous_pem`.
 
         Serials are random numbers of 159 bits, so each list may name all.
-
-        Raises:
-            ValueError: `previous_pem` holds something else.
         """
         entries = list(revoked)
         before = certificates.split_crls(previous_pem or b"")
         lists = []
         for authority in self._active:
-            mine = next((pem for pem in before if authority.has_signed(pem)), None)
+            mine = next((pem for pem in before if _has_signed(authority, pem)), None)
             lists.append(authority.crl(entries, now=now, previous_pem=mine, valid_days=valid_days))
         return b"".join(lists)
+
+
+def _has_signed(authority: Authority, crl_pem: bytes) -> bool:
+    """A list that was damaged on the disk is nobody's: the next one is dated and numbered by the clock then."""
+    try:
+        return authority.has_signed(crl_pem)
+    except ValueError:
+        return False
 
 
 def add_successor(folder: Path, *, now: datetime) -> Authority:

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from securesystemslib.signer import Key, Signature
 from shoal_wire.errors import Malformed, Untrusted
+from shoal_wire.metadata import read_signed_at
 from tuf.api.exceptions import UnsignedMetadataError
 from tuf.api.metadata import Metadata, Role, Root, Snapshot, Targets, Timestamp
 from tuf.api.serialization import DeserializationError, SerializationError
@@ -16,6 +17,9 @@ MAX_ROOT_BYTES = 192 << 10
 """In base64 it still fits an enrolment response."""
 MAX_TARGETS_BYTES = 5_000_000
 """python-tuf's clients read no more."""
+
+CLOCKS_DIFFER_S = 3600.0
+"""By how much the clock of a publisher's machine may run ahead of this one's."""
 
 SignedT = TypeVar("SignedT", Root, Targets, Snapshot, Timestamp)
 
@@ -67,8 +71,17 @@ def verify(delegator: Delegator, metadata: Metadata[SignedT], *, role: str, what
         ) from None
 
 
-def check_expiry(signed: Root | Targets, *, what: str, now: float) -> None:
-    """Raises Refused: it has expired."""
+def check_time(signed: Root | Targets, *, what: str, now: float) -> None:
+    """Raises Refused: it has expired, or says that it was signed later than now.
+
+    Boards judge expiry by the newest time that was signed: one that lies ahead would end their updates until then.
+    """
+    signed_at = read_signed_at(signed.unrecognized_fields)
+    if signed_at is not None and signed_at > now + CLOCKS_DIFFER_S:
+        raise Refused(
+            f"{what}: was signed at {datetime.fromtimestamp(signed_at, UTC):%Y-%m-%d %H:%M:%S} UTC, later than now, "
+            f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC: set the clock there, or here, and sign it anew"
+        )
     if signed.is_expired(datetime.fromtimestamp(now, UTC)):
         raise Refused(f"{what}: expired at {signed.expires:%Y-%m-%d %H:%M:%S} UTC; `shoal keys refresh` signs it anew")
 

@@ -19,7 +19,7 @@ from tuf.api.metadata import Metadata, Root, SuccinctRoles, Targets
 
 from shoal_fleet.errors import Conflict, Refused
 from shoal_fleet.keys import FleetKeys
-from shoal_fleet.trust.metadata import check_expiry, keys_of, parse, value_of, verify
+from shoal_fleet.trust.metadata import check_time, keys_of, parse, value_of, verify
 
 
 def check_first_root(raw: bytes, *, fleet: FleetKeys, now: float) -> Root:
@@ -109,7 +109,7 @@ def check_targets(raw: bytes, *, root: Root, version: int, now: float) -> Target
     verify(root, metadata, role=Targets.type, what="targets metadata")
     if targets.version != version:
         raise Conflict(f"targets metadata: expected version {version}, found {targets.version}")
-    check_expiry(targets, what="targets metadata", now=now)
+    check_time(targets, what="targets metadata", now=now)
     if targets.delegations is not None:
         _check_delegation(targets, root)
         strange = [path for path in targets.targets if not is_own_path(path)]
@@ -130,7 +130,7 @@ def check_still_signed(raw: bytes, *, root: Root, now: float) -> Targets:
         verify(root, metadata, role=Targets.type, what="targets metadata")
     except Untrusted as error:
         raise Refused(f"{error}: new targets metadata must come with that root") from None
-    check_expiry(metadata.signed, what="targets metadata", now=now)
+    check_time(metadata.signed, what="targets metadata", now=now)
     return metadata.signed
 
 
@@ -157,7 +157,7 @@ def check_bin(raw: bytes, *, role: str, targets: Targets, version: int | None, n
     verify(targets, metadata, role=role, what=what)
     if version is not None and found.version != version:
         raise Conflict(f"{what}: expected version {version}, found {found.version}")
-    check_expiry(found, what=what, now=now)
+    check_time(found, what=what, now=now)
     if found.delegations is not None:
         raise Refused(f"{what}: expected no delegations, found some")
     for path in found.targets:
@@ -219,7 +219,7 @@ def listed_digests(targets: Targets) -> Mapping[str, str]:
 
 
 def _check_root(root: Root, *, now: float) -> None:
-    check_expiry(root, what="root metadata", now=now)
+    check_time(root, what="root metadata", now=now)
     if root.consistent_snapshot is not True:
         raise Refused("root metadata: expected consistent_snapshot to be true")
 

@@ -60,5 +60,6 @@ def test_what_stolen_online_keys_vouched_for_goes_with_them() -> None:
     assert follow_keys(floor, "a") == floor
 
 
-def test_time_of_a_document_counts_before_any_metadata_was_seen() -> None:
-    assert follow_fleet(TimeFloor(), NOW).at == NOW
+def test_time_of_a_document_counts_for_nothing_before_any_metadata_bounds_it() -> None:
+    """A fleet whose clock runs ahead could lock a new board out for good."""
+    assert follow_fleet(TimeFloor(), NOW).at == 0.0

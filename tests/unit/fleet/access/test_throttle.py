@@ -71,6 +71,8 @@ def test_an_address_is_slowed_down_whatever_the_name(sessions: Sessions) -> None
         ("192.0.2.1", "192.0.2.2", False),
         ("2001:db8::1", "2001:db8::ffff:1", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
         ("", "", True),
     ],
 )
