@@ -76,12 +76,8 @@ def other_attempts() -> dict[str, Attempt]:
             raise OSError(ctypes.get_errno(), "process_vm_readv")
 
     def own_by_parent() -> None:
-        ours, theirs = os.pipe()
-        try:
-            fcntl.fcntl(ours, fcntl.F_SETOWN, parent)
-        finally:
-            os.close(ours)
-            os.close(theirs)
+        with open(os.devnull, "rb") as file:
+            fcntl.fcntl(file, fcntl.F_SETOWN, parent)
 
     def fork() -> None:
         pid = os.fork()
