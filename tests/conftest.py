@@ -19,6 +19,11 @@ settings.load_profile("shoal")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their place: those of a key or a certificate differ in each process that collects them."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def release_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`release-1` to `release-4`, built by the command over what an earlier run left."""
