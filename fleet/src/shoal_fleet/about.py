@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
-from sqlalchemy import text
+from sqlalchemy import select
 
 from shoal_fleet.access.gate import Gate
 from shoal_fleet.api import ERRORS
@@ -54,7 +54,7 @@ class AboutRoutes:
     def show_health(self) -> Health:
         """Whether the server answers and reaches its database. Needs no token."""
         with self._sessions() as session:
-            session.execute(text("SELECT 1"))
+            session.execute(select(1))
         return Health(status="degraded" if self._find_trouble() else "ok")
 
     def list_warnings(self) -> Warnings:

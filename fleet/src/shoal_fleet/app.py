@@ -11,21 +11,26 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI
 from shoal_wire.encoding import decode_struct
 from shoal_wire.errors import Malformed
+from sqlalchemy.orm import Session
 
 from shoal_fleet import about, kek_routes
 from shoal_fleet.access import routes as access
-from shoal_fleet.access.gate import Gate
+from shoal_fleet.access.client_address import ClientAddresses
+from shoal_fleet.access.gate import Caller, Gate
 from shoal_fleet.access.oidc import Provider
 from shoal_fleet.access.passwords import Passwords
+from shoal_fleet.access.vouching import LOOK_EVERY_S, Vouching
 from shoal_fleet.api import BodyLimit, install_error_answers
 from shoal_fleet.audit import routes as audit
 from shoal_fleet.audit.checkpoints import AuditKey, Checkpoints
 from shoal_fleet.audit.recorder import AuditRecorder, OutcomeRecording
+from shoal_fleet.authority_keys import open_authorities
 from shoal_fleet.broker.configuration import BrokerPaths, BrokerSettings
 from shoal_fleet.broker.eviction import Evictions, issue_briefly
 from shoal_fleet.broker.files import write_server, write_start
@@ -44,7 +49,8 @@ from shoal_fleet.exposures import routes as exposures
 from shoal_fleet.kek.vault import Vault
 from shoal_fleet.listeners import GRACE_S, Listener, TlsFiles, bind_socket, make_devices_context, make_operators_context
 from shoal_fleet.messaging.worker import Messaging
-from shoal_fleet.pki.authorities import Authorities
+from shoal_fleet.metrics import routes as metrics
+from shoal_fleet.metrics.server import ServerFacts
 from shoal_fleet.pki.authority import Identity, certificate_is_due
 from shoal_fleet.pki.files import PUBLIC, write_whole
 from shoal_fleet.releases import routes as releases
@@ -52,9 +58,11 @@ from shoal_fleet.releases.sealed_store import SealedStore
 from shoal_fleet.renewal import routes as renewal
 from shoal_fleet.renewal import service as renewal_service
 from shoal_fleet.revocations import Revocations
+from shoal_fleet.rollouts import approvals
 from shoal_fleet.rollouts import routes as rollouts
 from shoal_fleet.rollouts.takeover import take_over
 from shoal_fleet.secrets import routes as secrets
+from shoal_fleet.service_manager import keep_watchdog
 from shoal_fleet.state import StatePaths, lock_state, open_database, open_keys
 from shoal_fleet.telemetry import routes as telemetry
 from shoal_fleet.times import Clock
@@ -65,8 +73,6 @@ from shoal_fleet.tuning import routes as tuning
 
 UPKEEP_S = 60.0
 """How often it is looked for metadata, revocation lists and certificates that are due."""
-
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (how this machine reaches its own listeners)
 
 _RUNNERS: Mapping[str, Callable[[BrokerPaths, str, int], Broker | BrokerUnit]] = {
     "child": lambda paths, address, port: Broker(paths, bind_address=address, port=port),
@@ -112,12 +118,15 @@ class Server:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._keys = open_keys(paths, sessions, vault=vault, now=clock())
-        self._authorities = Authorities.load(paths.authority)
+        self._authorities = open_authorities(paths.authority, sessions, vault=vault, now=clock())
         self._expiry_watch = ExpiryWatch()
+        self._client_addresses = ClientAddresses(configuration.trusted_proxies)
+        self._vouching: Vouching | None = None
         with sessions() as session:
             trust_service.take_up_keys(session, keys=self._keys)
         self._recorder = AuditRecorder(sessions, clock=clock)
-        self._checkpoints = Checkpoints(sessions, key=AuditKey.load_or_create(paths.keys), clock=clock)
+        audit_key = AuditKey.load_or_create(sessions, vault=vault, now=clock())
+        self._checkpoints = Checkpoints(sessions, key=audit_key, clock=clock)
         self._store = SealedStore(paths.sealed)
         self._store.open()
         self._revocations = Revocations(
@@ -140,6 +149,8 @@ class Server:
         async with self._broker, asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self._broker.supervise()), tasks.create_task(self._keep_up())]
             background.append(tasks.create_task(self._evictions.serve()))
+            background.append(tasks.create_task(keep_watchdog()))
+            background.append(tasks.create_task(self._watch_logins()))
             async with self._messaging:
                 serving = [
                     tasks.create_task(self._operators.serve(sockets=[self._operators_socket])),
@@ -193,10 +204,10 @@ class Server:
         self._client_files = TlsFiles.write(paths.tls, name="fleet", identity=fleet)
         self._client_context = ssl.create_default_context(cafile=paths.broker.authority)
         self._client_context.load_cert_chain(self._client_files.certificate, self._client_files.key)
-        bind = self._configuration.bind
+        broker_host = self._configuration.broker_address or self._configuration.own_address
         self._messaging = Messaging(
             self._sessions,
-            host=_ANYWHERE.get(bind, bind),
+            host=broker_host,
             port=self._addresses.broker_port,
             context=self._client_context,
             signer=self._keys.assignment,
@@ -204,7 +215,7 @@ class Server:
             clock=self._clock,
         )
         self._evictions = Evictions(
-            host=_ANYWHERE.get(bind, bind),
+            host=broker_host,
             port=self._addresses.broker_port,
             authority=paths.broker.authority,
             issue=issue_briefly(self._authorities, now=self._now),
@@ -223,14 +234,14 @@ class Server:
         self._devices_context = make_devices_context(
             self._server_files, authorities=paths.broker.authority, crl=paths.broker.crl
         )
-        recorded = OutcomeRecording(self._make_api(), recorder=self._recorder)
+        recorded = OutcomeRecording(self.make_api(), recorder=self._recorder)
         self._operators = Listener(BodyLimit(recorded, unlimited="/api/v1/sealed/"), context=self._operators_context)
         self._devices = Listener(
             make_delivery(sessions=self._sessions, store=self._store, renewal=self._renewal),
             context=self._devices_context,
         )
 
-    def _make_api(self) -> FastAPI:
+    def make_api(self) -> FastAPI:
         """Application of the operators' listener."""
         app = FastAPI(title="Shoal fleet", version="1", openapi_url=None, docs_url=None, redoc_url=None)
         install_error_answers(app)
@@ -261,12 +272,13 @@ class Server:
                 note_replaced=self._note_shut_out,
             ),
             self._renewal,
-            trust.make_router(sessions=whole, gate=gate, clock=clock, keys=keys),
+            trust.make_router(sessions=whole, gate=gate, clock=clock, keys=keys, issuer=self._authorities.fingerprint),
             releases.make_router(
                 sessions=sessions,
                 gate=gate,
                 clock=clock,
                 keys=keys,
+                issuer=self._authorities.fingerprint,
                 store=self._store,
                 limit_bytes=self._configuration.max_sealed_bytes,
             ),
@@ -277,18 +289,33 @@ class Server:
             telemetry.make_router(sessions=sessions, gate=gate, clock=clock),
             audit.make_router(sessions=whole, gate=gate, checkpoints=self._checkpoints),
             tuning.make_router(sessions=sessions, gate=gate),
-            console.make_router(sessions=sessions, gate=gate, clock=clock, describe=app.openapi),
-            login.make_router(
-                sessions=whole,
-                gate=gate,
-                clock=clock,
-                passwords=passwords,
-                has_provider=self._configuration.oidc is not None,
-            ),
-            *self._make_provider_routers(),
+            self._make_metrics(gate),
+            *self._make_pages(gate, passwords=passwords, describe=app.openapi),
         ):
             app.include_router(router)
         return app
+
+    def _make_pages(
+        self, gate: Gate, *, passwords: Passwords, describe: Callable[[], dict[str, Any]]
+    ) -> list[APIRouter]:
+        """What people see in a browser."""
+        status = console.make_router(
+            sessions=gate.sessions,
+            gate=gate,
+            clock=self._clock,
+            describe=describe,
+            find_trouble=self._find_trouble,
+            approve=self._approve_rollout,
+        )
+        coming_in = login.make_router(
+            sessions=self._sessions,
+            gate=gate,
+            clock=self._clock,
+            passwords=passwords,
+            has_provider=self._configuration.oidc is not None,
+            addresses=self._client_addresses,
+        )
+        return [status, coming_in, *self._make_provider_routers()]
 
     def _make_terms(self) -> Terms:
         vault = self._keys.vault
@@ -299,6 +326,19 @@ class Server:
             take_over=lambda session, old, new, now: take_over(session, old=old, new=new, vault=vault, now=now),
         )
 
+    def _make_metrics(self, gate: Gate) -> APIRouter:
+        return metrics.make_router(
+            sessions=self._sessions,
+            gate=gate,
+            clock=self._clock,
+            database=self._paths.database,
+            look=lambda: ServerFacts(
+                is_connected=self._messaging.is_connected,
+                load=self._messaging.load,
+                warnings=len(self._find_trouble()),
+            ),
+        )
+
     def _make_provider_routers(self) -> list[APIRouter]:
         """None without an identity provider."""
         settings = self._configuration.oidc
@@ -306,7 +346,31 @@ class Server:
             return []
         redirect_uri = self._addresses.operators_url + provider_login.CALLBACK_PATH
         provider = Provider(settings, redirect_uri=redirect_uri, clock=self._clock)
-        return [provider_login.make_router(sessions=self._sessions, clock=self._clock, provider=provider)]
+        self._vouching = Vouching(self._sessions, provider=provider, session_s=settings.session_s, clock=self._clock)
+        return [
+            provider_login.make_router(
+                sessions=self._sessions,
+                clock=self._clock,
+                provider=provider,
+                vouching=self._vouching,
+                addresses=self._client_addresses,
+            )
+        ]
+
+    def _approve_rollout(self, session: Session, rollout_id: int, caller: Caller) -> None:
+        approvals.approve(
+            session, rollout_id, by=caller.actor, person=caller.person, vault=self._keys.vault, now=self._clock()
+        )
+        self._messaging.wake()
+
+    async def _watch_logins(self) -> None:
+        """Ask the identity provider about those who are logged in by its word, again and again."""
+        while self._vouching is not None:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await asyncio.to_thread(self._vouching.look)
+            except Exception:
+                _log.exception("logins were not looked at; trying again in %.0f s", LOOK_EVERY_S)
 
     async def _keep_up(self) -> None:
         """Renew what is due, again and again; what fails is tried again the next time."""
@@ -363,7 +427,8 @@ class Server:
             self._messaging.wake()
 
     def _find_trouble(self) -> list[str]:
-        return list(filter(None, [self._revocations.find_trouble()]))
+        found = filter(None, [self._revocations.find_trouble(), self._checkpoints.find_trouble()])
+        return [*found, *self._expiry_watch.find_trouble()]
 
     def _call_soon(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)

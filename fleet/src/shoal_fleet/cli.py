@@ -1,4 +1,4 @@
-"""How is the server started? `shoal-fleet init | serve | kek | keys | user | token | project`"""
+"""How is the server started? `shoal-fleet init | serve | health | kek | keys | user | token | project | policy`"""
 
 import argparse
 import asyncio
@@ -10,13 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from shoal_fleet import authority_cli, kek_cli, keys_cli, people_cli
+from shoal_fleet import authority_cli, health_cli, kek_cli, keys_cli, people_cli
 from shoal_fleet.app import serve
 from shoal_fleet.broker.errors import BrokerError
 from shoal_fleet.configuration import load_configuration
 from shoal_fleet.enrolment.service import Addresses
 from shoal_fleet.errors import BadConfiguration, FleetError
 from shoal_fleet.pki.errors import PkiError
+from shoal_fleet.service_manager import notify
 from shoal_fleet.state import StatePaths, initialise, unlock
 
 EXIT_FAILED = 1
@@ -55,6 +56,7 @@ def _make_parser() -> argparse.ArgumentParser:
         command.add_argument("--kek", metavar="URI", help=kek_cli.KEK_HELP)
         command.add_argument("--state", type=Path, default=_default_state(), help="folder (SHOAL_STATE): %(default)s")
     authority_cli.add_parsers(commands, state=_default_state())
+    health_cli.add_parsers(commands, state=_default_state())
     kek_cli.add_parsers(commands, state=_default_state())
     keys_cli.add_parsers(commands, state=_default_state())
     people_cli.add_parsers(commands, state=_default_state())
@@ -80,6 +82,7 @@ def _serve(arguments: argparse.Namespace, paths: StatePaths) -> None:
 
 def _announce(addresses: Addresses) -> None:
     _print(addresses)
+    notify("READY=1")
     logging.getLogger(__name__).info("serving at %s", addresses.operators_url)
 
 

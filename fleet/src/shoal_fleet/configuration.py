@@ -20,6 +20,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 ProvidedRole = Annotated[str, Meta(pattern=r"^(viewer|operator|releaser|admin)@(\*|[a-z0-9][a-z0-9-]{0,62})$")]
 HostName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9:.-]{1,253}$")]
 
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (how this machine reaches its own listeners)
+
 
 class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An identity provider that people may log in at (OpenID Connect)."""
@@ -36,6 +38,10 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Claim of the ID token that is the user's name."""
     groups_claim: str = "groups"
     """Claim of the ID token that lists the user's groups."""
+    scope: Annotated[str, Meta(pattern=r"^openid( [!-~]+)*$", max_length=300)] = "openid profile email"
+    """What is asked for. Some providers give a refresh token only with `offline_access` in it."""
+    session_s: Annotated[int, Meta(ge=60, le=43200)] = 3600
+    """How long a login lasts without the provider's word. With a refresh token it is asked every 15 minutes at most."""
     roles: dict[str, tuple[ProvidedRole, ...]]
     """By group, what its members may do where: `operator@yard`, or `admin@*` for every project."""
 
@@ -53,12 +59,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """MQTT."""
     broker: Literal["child", "unit"] = "child"
     """Who runs Mosquitto: the fleet, as a child that ends with it, or a service of its own."""
+    broker_address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9:.-]{0,253}$")] = ""
+    """Name or address under which the server itself reaches a broker that is a service of its own elsewhere, and which
+    its certificate gets; empty: this machine's."""
     host: HostName = "127.0.0.1"
     """Name or address under which boards and operators reach this machine. Enrolled boards keep it."""
     names: Annotated[tuple[HostName, ...], Meta(max_length=32)] = ()
     """Further names that the server's certificate should have, beside `host`, 127.0.0.1 and localhost."""
     certificate_days: Annotated[int, Meta(ge=1, le=730)] = RENEWED_DAYS
     """How long a device's certificate lasts whose agent renews it, which it does after two thirds of that."""
+    trusted_proxies: Annotated[tuple[str, ...], Meta(max_length=64)] = ()
+    """Addresses or networks (`10.0.0.0/8`) of proxies before the operators' listener: their X-Forwarded-For counts."""
     max_sealed_bytes: Annotated[int, Meta(ge=1)] = 16 << 30
     """Largest sealed file that may be uploaded."""
     kek: Annotated[str, Meta(max_length=2000)] = ""
@@ -68,9 +79,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Identity provider; without one people have passwords here."""
 
     @property
+    def own_address(self) -> str:
+        """Address at which this machine reaches its own listeners."""
+        return _ANYWHERE.get(self.bind, self.bind)
+
+    @property
     def certificate_names(self) -> tuple[str, ...]:
         """All names of the server's certificate."""
-        return tuple(dict.fromkeys((self.host, "127.0.0.1", "localhost", *self.names)))
+        names = (self.host, "127.0.0.1", "localhost", *self.names, self.broker_address)
+        return tuple(dict.fromkeys(name for name in names if name))
 
 
 def load_configuration(file: Path, *, environment: Mapping[str, str], options: Mapping[str, Any]) -> Configuration:
@@ -99,6 +116,11 @@ def load_configuration(file: Path, *, environment: Mapping[str, str], options: M
                 faults.append(f"{source}: {error}")
     if "bind" in given and not _is_address(given["bind"]):
         faults.append(f"bind: expected an IP address, found {given['bind']!r}")
+    faults += [
+        f"trusted_proxies: expected an IP address or a network, found {one!r}"
+        for one in given.get("trusted_proxies", ())
+        if not _is_network(one)
+    ]
     if faults:
         raise BadConfiguration("\n".join(faults))
     return Configuration(**given)
@@ -114,7 +136,7 @@ def _sources(
     variable = f"SHOAL_{name.upper()}"
     if variable in environment:
         text = environment[variable]
-        found.append((variable, [part.strip() for part in text.split(",")] if name == "names" else text))
+        found.append((variable, [part.strip() for part in text.split(",")] if name in _LISTS else text))
     if options.get(name) is not None:
         found.append((f"--{name.replace('_', '-')}", options[name]))
     return found
@@ -127,5 +149,16 @@ def _is_address(text: str) -> bool:
         return False
     return True
 
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
+_LISTS = ("names", "trusted_proxies")
+"""Fields whose parts are separated by commas in the environment."""
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Configuration)}

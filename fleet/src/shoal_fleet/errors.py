@@ -4,6 +4,7 @@ FleetError
 ├── NotAllowed        no token, or one that doesn't count: log in again
 │   ├── WrongRole     known, but not for this
 │   ├── LoginNeeded   a page that wants a login first
+│   ├── ProviderDown  the identity provider doesn't answer as it should: try again later
 │   └── CrossSite     a cookie that another site's page made the browser send
 ├── TooSoon           too many failed attempts: wait, then ask again
 ├── NotFound          no such thing: look at the list
@@ -31,6 +32,10 @@ class WrongRole(NotAllowed):
 
 class LoginNeeded(NotAllowed):
     """Who looks at a page isn't logged in."""
+
+
+class ProviderDown(NotAllowed):
+    """The identity provider doesn't answer as it should, which says nothing of who logs in."""
 
 
 class CrossSite(NotAllowed):

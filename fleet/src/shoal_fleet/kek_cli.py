@@ -12,7 +12,8 @@ import msgspec
 from shoal_fleet import kek_rotation
 from shoal_fleet.configuration import Configuration, load_configuration
 from shoal_fleet.database import make_sessions
-from shoal_fleet.state import StatePaths, open_database
+from shoal_fleet.kek.vault import Vault
+from shoal_fleet.state import StatePaths, open_database, unlock
 
 KEK_HELP = "URI of the key-encryption key (SHOAL_KEK): file:PATH, passphrase:SOURCE, pkcs11:…, or that of a KMS"
 
@@ -48,6 +49,21 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
         command.add_argument("--state", type=Path, default=state, help="folder (SHOAL_STATE): %(default)s")
 
 
+def add_kek_option(command: argparse.ArgumentParser) -> None:
+    """Add `--kek` to a command that makes private keys, for `unlock_configured`."""
+    command.add_argument("--kek", metavar="URI", help=f"where it isn't the configured one: {KEK_HELP}")
+
+
+def unlock_configured(paths: StatePaths, arguments: argparse.Namespace, *, now: float) -> Vault:
+    """The vault, opened by the key of `--kek`, else by the configured one, else by the one that the database names.
+
+    Raises:
+        BadConfiguration: the key can't be reached, or isn't the one.
+    """
+    configured = load_configuration(paths.configuration, environment=os.environ, options={"kek": arguments.kek})
+    return unlock(paths, kek_uri=configured.kek, now=now)
+
+
 def _show(arguments: argparse.Namespace, paths: StatePaths) -> None:
     engine = open_database(paths)
     try:
@@ -67,6 +83,8 @@ def _rotate(arguments: argparse.Namespace, paths: StatePaths) -> None:
     rotated = kek_rotation.rotate(paths, kek_uri=_present(configured, arguments), to=arguments.to, now=time.time())
     rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in rotated.rewrapped.items())
     _print(rotated, arguments, f"{rotated.kek}: wraps {rows} now; nothing is under {rotated.before} any more")
+    if not rotated.is_scrubbed:
+        print("the database's files still hold rows as they were: the next start removes them", file=sys.stderr)
     if configured.kek and configured.kek != arguments.to:
         print(
             f"the configuration names {configured.kek}: set kek to {arguments.to!r} before the next start",

@@ -32,7 +32,7 @@ class KekRoutes:
             view = kek_rotation.show(session, self._paths)
         warning = ""
         if view.is_beside_database:
-            warning = "lies beside the database: who copies both can read the models; `shoal-fleet kek rotate --to URI`"
+            warning = "lies beside the database: who copies both has every key; `shoal-fleet kek rotate --to URI`"
         return KekShown(kek=view.kek, since=view.since, is_beside_database=view.is_beside_database, warning=warning)
 
 

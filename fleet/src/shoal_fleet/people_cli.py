@@ -1,7 +1,7 @@
-"""Who may use the fleet, as said on the server itself? `shoal-fleet user … | token … | project …`
+"""Who may use the fleet, as said on the server itself? `shoal-fleet user … | token … | project … | policy …`
 
 This needs no login: who can write the state folder can do everything anyway. So the first user is made here, and a
-password that was lost is replaced here.
+password that was lost is replaced here, and a policy of approvals that nobody can satisfy is changed here.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from shoal_fleet.access.passwords import Passwords
 from shoal_fleet.access.roles import EVERYWHERE, Held, Role
 from shoal_fleet.database import make_sessions
 from shoal_fleet.errors import Refused
+from shoal_fleet.rollouts.policy import MAX_APPROVALS, set_approvals_needed
 from shoal_fleet.state import StatePaths, open_database
 
 _OLD_ROLES = {"read": Role.VIEWER}
@@ -27,7 +28,7 @@ _Run = Callable[[argparse.Namespace, StatePaths], None]
 
 
 def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", *, state: Path) -> None:
-    """Add the three words; `state` is the default folder."""
+    """Add the four words; `state` is the default folder."""
     user = _add_word(commands, "user", "the people who may use the fleet", "shoal-fleet user add anna --role admin")
     add = _add_action(user, "add", "make a user; asks for the password", _add_user, state=state)
     _add_scope(add, default=None)
@@ -49,6 +50,9 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
         commands, "project", "devices and releases that belong together", "shoal-fleet project add yard"
     )
     _add_action(project, "add", "make a project", _add_project, state=state)
+    policy = _add_word(commands, "policy", "how many people must want a rollout", "shoal-fleet policy set '*' 1")
+    changed = _add_action(policy, "set", "of the project NAME, or * for all; nobody is asked", _set_policy, state=state)
+    changed.add_argument("approvals", type=int, choices=range(MAX_APPROVALS + 1), metavar="APPROVALS")
 
 
 def _add_word(
@@ -142,6 +146,13 @@ def _revoke_token(arguments: argparse.Namespace, paths: StatePaths) -> None:
 def _add_project(arguments: argparse.Namespace, paths: StatePaths) -> None:
     with _opened(paths) as session:
         projects.create_project(session, arguments.name, actor=_actor(), now=time.time())
+
+
+def _set_policy(arguments: argparse.Namespace, paths: StatePaths) -> None:
+    with _opened(paths) as session:
+        set_approvals_needed(
+            session, arguments.approvals, project=arguments.name, by=_actor(), now=time.time(), is_forced=True
+        )
 
 
 @contextmanager

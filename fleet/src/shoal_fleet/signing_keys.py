@@ -1,22 +1,19 @@
 """How are the keys replaced with which the fleet signs: snapshot, timestamp and assignment?
 
-`make_next` puts new ones beside those in use, in the folder `next`. They count once the publisher's root and assignment
-keys name them; then each file takes the place of the old one, and a start that finds some moved goes on with the rest.
+All are rows, wrapped by the vault. `make_next` puts new ones beside those in use. They count once the publisher's root
+and assignment keys name them; then they take the place of the old ones, in one transaction.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from shoal_wire.envelope import KeySigner, public_text
+from sqlalchemy.orm import Session
 
-from shoal_fleet.errors import BrokenState
-from shoal_fleet.pki.files import make_private_folder, write_whole
+from shoal_fleet.kek.service import list_secret_keys, move_secret_key, read_or_make_secret_key, read_secret_key
+from shoal_fleet.kek.vault import Vault
 
 NAMES = ("snapshot", "timestamp", "assignment")
-
-_NEXT = "next"
 
 
 class SigningKeys(NamedTuple):
@@ -51,51 +48,61 @@ class AssignmentSigner:
         self._signer = KeySigner(key)
 
 
-def load_signing_key(path: Path) -> Ed25519PrivateKey:
-    """The key in a file; made first where there is none.
+def open_signing_key(session: Session, name: str, *, vault: Vault, now: float) -> Ed25519PrivateKey:
+    """The signing key of that name; made first where there is none, in the caller's transaction that writes.
 
     Raises:
-        BrokenState: the file holds none.
+        BrokenState, Conflict: as `read_or_make_secret_key`.
     """
-    if not path.exists():
-        made = Ed25519PrivateKey.generate()
-        write_whole(path, made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        return made
-    try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except (ValueError, TypeError) as error:
-        raise BrokenState(f"{path}: expected a private key in PEM, found none ({error})") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise BrokenState(f"{path}: expected an Ed25519 key, found {type(key).__name__}")
-    return key
+    raw = read_or_make_secret_key(session, name, _generate, vault=vault, now=now)
+    return Ed25519PrivateKey.from_private_bytes(raw)
 
 
-def make_next(folder: Path) -> SigningKeys:
-    """Make keys to follow those in `folder`, unless there are some already. On disk when this returns.
+def make_next(session: Session, *, vault: Vault, now: float) -> SigningKeys:
+    """Make keys to follow those in use, unless there are some already, in the caller's transaction that writes.
 
     Raises:
-        BrokenState: a file holds no key.
+        BrokenState, Conflict: as `read_or_make_secret_key`.
     """
-    make_private_folder(folder / _NEXT)
-    return SigningKeys(*(load_signing_key(folder / _NEXT / f"{name}.pem") for name in NAMES))
+    there = find_next(session, vault=vault)
+    if there is not None:
+        return there
+    return SigningKeys(*(open_signing_key(session, next_name(name), vault=vault, now=now) for name in NAMES))
 
 
-def find_next(folder: Path) -> SigningKeys | None:
-    """The keys that are to follow; None where there are none. Of those that were moved already, what they are now.
+def find_next(session: Session, *, vault: Vault) -> SigningKeys | None:
+    """The keys that are to follow; None where there are none.
+
+    An earlier version moved them one by one: of those that it had moved when power went, what they are now.
 
     Raises:
-        BrokenState: a file holds no key.
+        BrokenState: a row doesn't open.
     """
-    waiting = [folder / _NEXT / f"{name}.pem" for name in NAMES]
-    if not any(path.exists() for path in waiting):
+    names = list_secret_keys(session)
+    if not any(next_name(name) in names for name in NAMES):
         return None
-    return SigningKeys(*(load_signing_key(path if path.exists() else folder / path.name) for path in waiting))
+    found = (
+        read_secret_key(session, next_name(name) if next_name(name) in names else name, vault=vault) for name in NAMES
+    )
+    return SigningKeys(*(Ed25519PrivateKey.from_private_bytes(raw) for raw in found if raw is not None))
 
 
-def move_next(folder: Path) -> None:
-    """Put the next keys in the place of the old ones, which are gone from the disk when this returns."""
+def move_next(session: Session, *, vault: Vault) -> None:
+    """Put the next keys in the place of the old ones, which are gone then. In the caller's transaction that writes.
+
+    Raises:
+        BrokenState: a row doesn't open.
+    """
+    names = list_secret_keys(session)
     for name in NAMES:
-        path = folder / _NEXT / f"{name}.pem"
-        if path.exists():
-            write_whole(folder / path.name, path.read_bytes())
-            path.unlink()
+        if next_name(name) in names:
+            move_secret_key(session, next_name(name), to=name, vault=vault)
+
+
+def next_name(name: str) -> str:
+    """Name of the row with the key that is to follow the one of that name."""
+    return f"next-{name}"
+
+
+def _generate() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes_raw()

@@ -1,31 +1,33 @@
 """What is in the fleet's state folder, and how is it made?
 
-keys/           the fleet's online keys          fleet.db         all rows
-authority/      the certificate authority        fleet-keys.json  public halves of the online keys
-broker/         the broker's settings and state  addresses.json   where the listeners are
-tls/            certificates of the listeners    fleet.toml       settings, if any (`configuration.py`)
-sealed/         sealed files by digest           lock             held by the server that runs
+authority/      certificates of the authorities  fleet.db         all rows, private keys among them, wrapped
+broker/         the broker's settings and state  fleet-keys.json  public halves of the online keys
+tls/            the listeners' certificates      addresses.json   where the listeners are
+sealed/         sealed files by digest           fleet.toml       settings, if any (`configuration.py`)
+                                                 lock             held by the server that runs
 kek/            the key-encryption key, unless it is elsewhere (`kek/schemes.py`): left out of back-ups
 """
 
 import fcntl
 import os
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 from sqlalchemy import Engine
 
+from shoal_fleet import plain_keys
 from shoal_fleet.access.roles import Role
 from shoal_fleet.access.service import create_token, has_tokens
+from shoal_fleet.authority_keys import open_authorities
 from shoal_fleet.broker.configuration import BrokerPaths
 from shoal_fleet.database import Sessions, make_sessions, open_engine, writing
-from shoal_fleet.errors import Conflict
+from shoal_fleet.errors import Conflict, NotFound
 from shoal_fleet.kek import service as kek
+from shoal_fleet.kek.scrubbing import scrub_if_due
 from shoal_fleet.kek.vault import Vault
-from shoal_fleet.keys import FleetKeys, OnlineKeys, forget_plain_key
-from shoal_fleet.pki.authorities import Authorities
-from shoal_fleet.pki.authority import CERTIFICATE_FILE, Authority
+from shoal_fleet.keys import FleetKeys, OnlineKeys
+from shoal_fleet.pki.authority import CERTIFICATE_FILE
 from shoal_fleet.pki.files import PUBLIC, make_private_folder, write_whole
 from shoal_fleet.releases import content_keys
 from shoal_fleet.schema import migrate
@@ -39,18 +41,13 @@ class StatePaths(msgspec.Struct, frozen=True):
     folder: Path
 
     @property
-    def keys(self) -> Path:
-        """Folder of the online keys."""
-        return self.folder / "keys"
-
-    @property
     def fleet_keys(self) -> Path:
         """Public halves of the online keys, JSON."""
         return self.folder / "fleet-keys.json"
 
     @property
     def authority(self) -> Path:
-        """Folder of the certificate authority."""
+        """Folder of the authorities' certificates."""
         return self.folder / "authority"
 
     @property
@@ -105,14 +102,20 @@ class Made(msgspec.Struct, frozen=True):
 def unlock(paths: StatePaths, *, kek_uri: str = "", now: float) -> Vault:
     """The vault, opened by the key-encryption key of that URI; by the one that the database names where it is empty.
 
+    A vault that is there is opened without the database's write lock, as the key may be asked for at the terminal while
+    the fleet runs.
+
     Raises:
         BadConfiguration: the key can't be reached, or isn't the one.
     """
     make_private_folder(paths.folder)
     engine = open_database(paths)
     try:
-        with make_sessions(engine)() as session, writing(session):
-            return kek.unlock(session, uri=kek_uri, state=paths.folder, now=now)
+        with make_sessions(engine)() as session:
+            is_there = kek.find_wrapping_key(session) is not None
+            session.rollback()
+            with nullcontext() if is_there else writing(session):
+                return kek.unlock(session, uri=kek_uri, state=paths.folder, now=now)
     finally:
         engine.dispose()
 
@@ -121,13 +124,15 @@ def open_keys(paths: StatePaths, sessions: Sessions, *, vault: Vault, now: float
     """The fleet's keys; those that are missing are made, and what an earlier version kept in the clear is wrapped.
 
     Raises:
-        BrokenState: a file or a row holds no key of its kind.
+        BrokenState: a file of an earlier version holds no key of its kind, or a row doesn't open.
+        Conflict: the wrapping key was changed since the vault was opened.
         Untrusted: content keys are sealed to another key of the fleet, as after a restore of the database alone.
     """
     with sessions() as session, writing(session):
-        keys = OnlineKeys.load_or_create(paths.keys, session, vault=vault, now=now)
+        plain_keys.take_over(session, paths.folder, vault=vault, now=now)
+        keys = OnlineKeys.load_or_create(session, vault=vault, now=now)
         content_keys.take_over_grants(session, keys.recipient, vault=vault)
-    forget_plain_key(paths.keys)
+    plain_keys.forget(paths.folder)
     return keys
 
 
@@ -137,19 +142,18 @@ def initialise(paths: StatePaths, *, now: float, vault: Vault | None = None) -> 
     Without a vault, it is opened as the database says.
 
     Raises:
-        BrokenState, BrokenAuthority: a file of an earlier start is damaged.
+        BrokenState, BrokenAuthority: a file or a row of an earlier start is damaged or missing.
         BadConfiguration: the key-encryption key can't be reached.
     """
     make_private_folder(paths.folder)
     vault = vault or unlock(paths, now=now)
     engine = open_database(paths)
     try:
-        keys = open_keys(paths, make_sessions(engine), vault=vault, now=now)
+        sessions = make_sessions(engine)
+        keys = open_keys(paths, sessions, vault=vault, now=now)
+        scrub_if_due(engine)
         write_whole(paths.fleet_keys, msgspec.json.encode(keys.public), mode=PUBLIC)
-        if paths.authority_certificate.exists():
-            authority = Authorities.load(paths.authority).issuer
-        else:
-            authority = Authority.create(paths.authority, now=datetime.fromtimestamp(now, UTC))
+        authority = open_authorities(paths.authority, sessions, vault=vault, now=now).issuer
         token = _make_first_token(engine, now=now)
     finally:
         engine.dispose()
@@ -161,6 +165,16 @@ def open_database(paths: StatePaths) -> Engine:
     engine = open_engine(paths.database)
     migrate(engine)
     return engine
+
+
+def check_made(paths: StatePaths) -> None:
+    """Make sure that a command which changes a fleet was given the folder of one.
+
+    Raises:
+        NotFound: it wasn't.
+    """
+    if not paths.database.exists():
+        raise NotFound(f"{paths.folder}: expected the state folder of a fleet; `shoal-fleet init` makes one")
 
 
 def lock_state(paths: StatePaths) -> int:

@@ -1,6 +1,7 @@
 """How does a test end a piece of work right before its Nth write, as a power cut would?"""
 
 import os
+import sqlite3
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from sqlalchemy import Engine, event
 
 KILLED = 77
 _WRITING = ("INSERT", "UPDATE", "DELETE", "BEGIN IMMEDIATE")
+_RAW = ("VACUUM", "PRAGMA user_version =", "PRAGMA wal_checkpoint")
+"""Statements that are sent past SQLAlchemy."""
 _FILE_EVENTS = frozenset({"os.rename", "os.remove", "os.mkdir"})
 
 
@@ -47,6 +50,10 @@ def _count_down(left: int) -> None:
         if is_write or name in _FILE_EVENTS:
             count()
 
+    def on_connect(connection: sqlite3.Connection, _entry: Any) -> None:
+        connection.set_trace_callback(lambda statement: count() if statement.startswith(_RAW) else None)
+
     event.listen(Engine, "before_cursor_execute", on_statement)
+    event.listen(Engine, "connect", on_connect)
     event.listen(Engine, "commit", lambda _connection: count())
     sys.addaudithook(on_audit)

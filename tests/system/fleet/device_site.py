@@ -18,11 +18,10 @@ from shoal_agent.files import DiskFiles, Files
 from shoal_agent.keys import load_keys
 from shoal_agent.renewal import renew
 from shoal_agent.state import CERTIFICATE, load_device
-from shoal_fleet.pki.authorities import Authorities
 from shoal_wire import topics
 
 from tests.system.fleet.broker_site import DEADLINE_S
-from tests.system.fleet.fleet_site import Fleet
+from tests.system.fleet.fleet_site import Fleet, authorities_of
 
 FILES = DiskFiles()
 
@@ -47,7 +46,7 @@ class Enrolled:
 
     def let_expire(self) -> None:
         """As if the board had been off for longer than its certificate lasts."""
-        authority = Authorities.load(self.fleet.program.state / "authority")
+        authority = authorities_of(self.fleet.program.state)
         csr = make_csr(load_keys(FILES, self.state).tls).encode()
         long_ago = datetime.now(UTC) - timedelta(days=31)
         pem = authority.issue_client(csr, device_id=self.id, now=long_ago, valid_days=30)
@@ -89,7 +88,7 @@ class Connection:
         self._mqtt = mqtt.Client(
             CallbackAPIVersion.VERSION2, client_id=self.device, protocol=mqtt.MQTTv5, reconnect_on_failure=False
         )
-        self._mqtt.tls_set_context(make_context(find_credentials(FILES, device.state), checks_time=True))
+        self._mqtt.tls_set_context(make_context(FILES, device.state, at=time.time()))
         # Not by way of `self`: what is in a circle is closed late.
         answers, messages, ended = self._answers, self.messages, self.ended
         self._mqtt.on_connect = lambda _c, _d, _f, code, _p: answers.put(str(code))

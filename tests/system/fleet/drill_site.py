@@ -3,6 +3,7 @@
 The commands run in this process, which is quicker; `test_command.py` runs them as the programs that they are.
 """
 
+import argparse
 import base64
 import contextlib
 import io
@@ -11,16 +12,19 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from cryptography import x509
 from shoal_agent.slots import JOURNAL, SLOTS, Journal, Slots
+from shoal_agent.state import AUTHORITY
+from shoal_fleet.command.changing import changing
 from shoal_fleet.command.cli import main
 from shoal_wire import topics
 from shoal_wire.encoding import decode
-from shoal_wire.messages import Desired, EnrolmentResponse, TrustReport
+from shoal_wire.messages import AssignmentKeys, Desired, EnrolmentResponse, TrustReport
 from shoal_wire.topics import Down
 from shoal_worker.channel import Channel
 
@@ -35,6 +39,21 @@ from tests.unit.fleet.enrolment.applicant import Applicant
 def read_desired(raw: bytes) -> Desired:
     """What an envelope holds, whoever signed it."""
     return msgspec.json.decode(base64.b64decode(json.loads(raw)["payload"]), type=Desired)
+
+
+def run_updater(state: Path, *, refresh: bool) -> tuple[ScriptedDaemon, int, str]:
+    """Start the updater of a state folder until it ends: the daemon that it talked to, its exit code and its words."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "shoal_agent.updater", "--fd", str(theirs.fileno())]
+    command += ["--state", str(state), "--engines", "onnx:onnxruntime"]
+    daemon = ScriptedDaemon(state)
+    with subprocess.Popen(
+        command + ["--refresh"] * refresh, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, text=True
+    ) as updater:
+        theirs.close()
+        daemon.serve(Channel(ours))
+        _, error = updater.communicate(timeout=DEADLINE_S)
+    return daemon, updater.returncode, error
 
 
 class Ran(NamedTuple):
@@ -64,16 +83,32 @@ class Person:
         }
         (home / "login.json").write_text(json.dumps(login))
 
-    def shoal(self, *arguments: str) -> Ran:
+    @contextlib.contextmanager
+    def logged_in(self) -> Iterator[None]:
         before = os.environ.get("SHOAL_LOGIN")
         os.environ["SHOAL_LOGIN"] = str(self.home / "login.json")
-        out, err = io.StringIO(), io.StringIO()
         try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                code = main(arguments)
+            yield
         finally:
             os.environ.pop("SHOAL_LOGIN") if before is None else os.environ.update(SHOAL_LOGIN=before)
+
+    def shoal(self, *arguments: str) -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        with self.logged_in(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(arguments)
         return Ran(code, out.getvalue(), err.getvalue())
+
+    def sign_lists(
+        self, *, keys: Sequence[str] | None = None, authorities: Sequence[x509.Certificate] | None = None
+    ) -> None:
+        """Name assignment keys and authorities with the folder's release key, whatever the command would say."""
+        options = argparse.Namespace(publisher=self.folder, passphrase_file=None, pin_file=None, json=True)
+        with self.logged_in(), contextlib.redirect_stdout(io.StringIO()), changing(options) as work:
+            if keys is not None:
+                work.made.set_assignment_keys(keys)
+            if authorities is not None:
+                work.made.set_authorities(authorities)
+            work.end(title="lists", says=())
 
     def keys(self, action: str, *arguments: str) -> Ran:
         return self.shoal("keys", action, *arguments, "--publisher", str(self.folder), "--json")
@@ -141,17 +176,7 @@ class Board:
 
     def update(self, *, refresh: bool = False) -> ScriptedDaemon:
         """Start the updater until it ends; returns the daemon that it talked to."""
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "shoal_agent.updater", "--fd", str(theirs.fileno())]
-        command += ["--state", str(self.state), "--engines", "onnx:onnxruntime"]
-        daemon = ScriptedDaemon(self.state)
-        with subprocess.Popen(
-            command + ["--refresh"] * refresh, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, text=True
-        ) as updater:
-            theirs.close()
-            daemon.serve(Channel(ours))
-            _, self.error = updater.communicate(timeout=DEADLINE_S)
-        self.code = updater.returncode
+        daemon, self.code, self.error = run_updater(self.state, refresh=refresh)
         return daemon
 
     def roll_out(self, version: int) -> None:
@@ -170,6 +195,12 @@ class Board:
         held = (slot.current, slot.previous) if slot else (None, None)
         current, previous = (one.reference.version if one else None for one in held)
         return current, previous
+
+    def assignment_keys(self) -> tuple[str, ...]:
+        return msgspec.json.decode((self.state / "trust.json").read_bytes(), type=AssignmentKeys).keys
+
+    def authorities(self) -> set[x509.Certificate]:
+        return set(x509.load_pem_x509_certificates((self.state / AUTHORITY).read_bytes()))
 
     def report(self) -> TrustReport:
         return msgspec.json.decode((self.state / "trust-report.json").read_bytes(), type=TrustReport)

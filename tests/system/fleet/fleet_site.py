@@ -16,6 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from shoal_fleet.authority_keys import open_authorities
+from shoal_fleet.database import make_sessions, open_engine
+from shoal_fleet.kek.service import list_secret_keys, read_secret_key
+from shoal_fleet.pki.authorities import Authorities
+from shoal_fleet.state import StatePaths, unlock
 from shoal_wire import paths
 from shoal_wire.encoding import decode
 from shoal_wire.messages import EnrolmentResponse
@@ -24,7 +29,7 @@ from shoal_wire.token import parse_token
 from tests.publisher import Publisher, SealedRelease, text
 from tests.unit.fleet.enrolment.applicant import Applicant
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 class FleetProgram:
@@ -81,6 +86,28 @@ class FleetProgram:
             if "operators_url" in self.lines[-1]:
                 self._ready.set()
         self._ready.set()
+
+
+def authorities_of(state: Path) -> Authorities:
+    """With their private keys, which open where the key-encryption key lies in the state folder."""
+    fleet, now = StatePaths(state), time.time()
+    engine = open_engine(fleet.database)
+    try:
+        return open_authorities(fleet.authority, make_sessions(engine), vault=unlock(fleet, now=now), now=now)
+    finally:
+        engine.dispose()
+
+
+def private_keys_of(state: Path) -> dict[str, bytes]:
+    """All private keys that a fleet keeps in its database, as they are wrapped, by the name of their row."""
+    fleet = StatePaths(state)
+    vault, engine = unlock(fleet, now=time.time()), open_engine(fleet.database)
+    try:
+        with make_sessions(engine)() as session:
+            found = {name: read_secret_key(session, name, vault=vault) for name in list_secret_keys(session)}
+    finally:
+        engine.dispose()
+    return {name: key for name, key in found.items() if key is not None}
 
 
 @dataclass
@@ -188,6 +215,19 @@ def run_fleet(folder: Path) -> Iterator[Fleet]:
         fleet.http.close()
         if program.process.poll() is None:
             assert program.end() == 0, program.log.read_text()
+
+
+@contextmanager
+def served_again(fleet: Fleet, *options: str, state: Path | None = None) -> Iterator[None]:
+    """The same fleet, started again where it was; or from another state folder, with the same addresses."""
+    own = fleet.program.state
+    fleet.program = FleetProgram(state or own, *options)
+    try:
+        yield
+    finally:
+        code = fleet.program.end()
+        fleet.program.state = own
+        assert code == 0
 
 
 def wait_for_answer(url: str, *, authority: Path) -> None:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import secrets
 import ssl
 import threading
 import time
@@ -35,6 +36,8 @@ class IdentityProvider:
         self._other_rsa = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._ec = ec.generate_private_key(ec.SECP256R1())
         self._asked: dict[str, Mapping[str, str]] = {}
+        self._refreshing: dict[str, str] = {}
+        """Nonce of the login by refresh token; each counts once (RFC 9700, section 4.14.2)."""
 
     def reset(self) -> None:
         """Without any fault."""
@@ -44,6 +47,11 @@ class IdentityProvider:
         self.algorithm = "RS256"
         self.signs_with_other_key = False
         self.named_issuer: str | None = None
+        self.gives_refresh_tokens = False
+        self.renews = True
+        self.repeats_nonce = True
+        self.renewed = 0
+        """How often a refresh token was exchanged."""
 
     def discover(self) -> dict[str, str]:
         issuer = self.named_issuer or self.issuer
@@ -80,7 +88,9 @@ class IdentityProvider:
         return asked["redirect_uri"] + "?" + urlencode({"code": code, "state": asked["state"]})
 
     def exchange(self, given: Mapping[str, str], authorization: str) -> dict[str, Any] | None:
-        """A code for an ID token, once, if the client and the verifier are right."""
+        """A code for an ID token, once, if the client and the verifier are right; or a refresh token for another."""
+        if given.get("grant_type") == "refresh_token":
+            return self._renew(given.get("refresh_token", ""))
         asked = self._asked.pop(given.get("code", ""), None)
         challenge = _encode(hashlib.sha256(given.get("code_verifier", "").encode()).digest())
         client = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
@@ -88,13 +98,29 @@ class IdentityProvider:
             return None
         if given.get("redirect_uri") != asked["redirect_uri"]:
             return None
+        return self._answer(nonce=asked["nonce"], repeats_nonce=True)
+
+    def _renew(self, token: str) -> dict[str, Any] | None:
+        nonce = self._refreshing.pop(token, None)
+        if nonce is None or not self.renews:
+            return None
+        self.renewed += 1
+        return self._answer(nonce=nonce, repeats_nonce=self.repeats_nonce)
+
+    def _answer(self, *, nonce: str, repeats_nonce: bool) -> dict[str, Any]:
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT_ID, "exp": now + 300, "iat": now, "nonce": asked["nonce"]}
-        return {
+        claims = {"iss": self.issuer, "aud": CLIENT_ID, "exp": now + 6000, "iat": now}
+        claims |= {"nonce": nonce} if repeats_nonce else {}
+        answer = {
             "access_token": "nobody uses it",
             "token_type": "Bearer",
             "id_token": self._sign({**claims, **self.claims, **self.wrong}),
         }
+        if self.gives_refresh_tokens:
+            token = secrets.token_urlsafe(16)
+            self._refreshing[token] = nonce
+            answer["refresh_token"] = token
+        return answer
 
     def _sign(self, claims: Mapping[str, Any]) -> str:
         header = {"alg": self.algorithm, "kid": self.algorithm, "typ": "JWT"}

@@ -15,11 +15,18 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from shoal_wire import audit, envelope
 
 from tests.publisher import make_release
-from tests.system.fleet.fleet_site import DEADLINE_S, Fleet, FleetProgram, run_fleet
+from tests.system.fleet.fleet_site import (
+    DEADLINE_S,
+    Fleet,
+    FleetProgram,
+    message_of,
+    private_keys_of,
+    run_cli,
+    run_fleet,
+)
 
 SHOAL = str(Path(sys.executable).parent / "shoal")
 
@@ -86,12 +93,16 @@ def witness(victim: Fleet, tmp_path: Path) -> Auditor:
 
 
 def token_of(fleet: Fleet, name: str, *roles: str) -> httpx.Client:
-    """A client of another person."""
+    """A client with a token that the first one made."""
     made = fleet.post("/api/v1/tokens", {"name": name, "project": "*", "roles": roles})
+    return client_of(fleet, made["token"])
+
+
+def client_of(fleet: Fleet, token: str) -> httpx.Client:
     return httpx.Client(
         base_url=fleet.program.addresses["operators_url"],
         verify=fleet.context,
-        headers={"Authorization": f"Bearer {made['token']}"},
+        headers={"Authorization": f"Bearer {token}"},
         trust_env=False,
         timeout=DEADLINE_S,
     )
@@ -119,8 +130,7 @@ def execute(statement: str) -> Callable[[Path], None]:
 
 def rewrite_with_the_key(state: Path) -> None:
     """The strongest attacker: every entry anew, with a fitting chain, and checkpoints signed by the fleet's own key."""
-    key = load_pem_private_key((state / "keys" / "audit.pem").read_bytes(), password=None)
-    assert isinstance(key, Ed25519PrivateKey)
+    key = Ed25519PrivateKey.from_private_bytes(private_keys_of(state)["audit"])
     head = audit.START
     with closing(sqlite3.connect(state / "fleet.db")) as database:
         rows = database.execute("SELECT sequence, at, action, subject, detail FROM audit_entry ORDER BY sequence")
@@ -202,8 +212,13 @@ def test_a_rollout_waits_for_somebody_else(fleet: Fleet, auditor: Auditor) -> No
     said = auditor.shoal("rollout", "start", "notes", "1", "--all")
     assert "waiting for approval (0 of 1)" in said
     assert "expected the approval of somebody else" in auditor.shoal("rollout", "approve", "1", code=1)
+    with token_of(fleet, "puppet", "admin") as own:
+        assert "fleet started it" in message_of(own.post("/api/v1/rollouts/1/approve"))
+        assert own.post("/api/v1/rollouts/policy", json={"approvals": 0}).json()["proposal"]["approved_by"] == []
+        assert own.post("/api/v1/rollouts/policy/approve", json={"approvals": 0}).status_code == 403
     assert "waiting for approval (0 of 1)\n  started by token:first" in auditor.shoal("rollout", "show", "1")
-    with token_of(fleet, "second", "operator") as other:
+    second = run_cli(fleet.program.state, "token", "add", "second", "--role", "operator").stdout.strip()
+    with client_of(fleet, second) as other:
         assert other.post("/api/v1/rollouts/1/approve").json()["state"] == "running"
     assert fleet.get("/api/v1/rollouts/1")["approved_by"] == ["token:second"]
     listed = json.loads(auditor.shoal("audit", "list", "--action", "rollout", "--json"))

@@ -1,8 +1,6 @@
 """Does a fleet go over to another authority, with boards that were there all along and boards that weren't?"""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from shoal_agent.state import AUTHORITY
@@ -12,17 +10,8 @@ from shoal_wire.token import parse_token
 
 from tests.system.fleet.broker_site import wait_until
 from tests.system.fleet.device_site import enrol_device
-from tests.system.fleet.fleet_site import Fleet, FleetProgram, run_cli, run_fleet
-
-
-@contextmanager
-def served_again(fleet: Fleet) -> Iterator[None]:
-    """The same fleet, started again where it was."""
-    fleet.program = FleetProgram(fleet.program.state)
-    try:
-        yield
-    finally:
-        assert fleet.program.end() == 0
+from tests.system.fleet.drill_site import Person, run_updater
+from tests.system.fleet.fleet_site import run_cli, run_fleet, served_again
 
 
 def status(state: Path) -> list[AuthorityStatus]:
@@ -32,13 +21,15 @@ def status(state: Path) -> list[AuthorityStatus]:
 def test_an_authority_is_followed_and_retired_and_no_board_is_lost(tmp_path: Path) -> None:
     with run_fleet(tmp_path) as fleet:
         state = fleet.program.state
-        fleet.begin()
+        publisher = Person(fleet, tmp_path / "publisher")
+        assert publisher.keys("init").code == 0
         diligent, sleeper = (enrol_device(fleet, tmp_path, name) for name in ("diligent", "sleeper"))
         early = fleet.make_token("early")
         assert fleet.program.end() == 0
 
         done = run_cli(state, "authority", "rotate")
         assert (done.returncode, "made authority" in done.stdout) == (0, True), done.stderr
+        assert f"shoal keys authorities {' '.join(one.fingerprint for one in status(state))}" in done.stdout
         assert [(one.state, one.certificates) for one in status(state)] == [("followed", 2), ("issues", 0)]
 
         with served_again(fleet):
@@ -54,12 +45,23 @@ def test_an_authority_is_followed_and_retired_and_no_board_is_lost(tmp_path: Pat
         done = run_cli(state, "authority", "retire", "1", "--despite-devices")
         assert done.returncode == 0, done.stderr
         assert [one.state for one in status(state)] == ["retired", "issues"]
+        new = status(state)[1].fingerprint
+        assert f"shoal keys authorities {new} --publisher" in done.stdout
 
         with served_again(fleet):
             wait_until(lambda: diligent.is_let_in() and newcomer.is_let_in(), what="who has a new certificate is in")
             assert not sleeper.is_let_in()
             sleeper.renew()
-            assert sleeper.is_let_in()
-            assert (sleeper.state / AUTHORITY).read_text().count("BEGIN CERTIFICATE") == 1
             diligent.renew()
-            assert (diligent.state / AUTHORITY).read_text().count("BEGIN CERTIFICATE") == 1
+            for board in (sleeper, diligent):
+                assert board.is_let_in()
+                assert (board.state / AUTHORITY).read_text().count("BEGIN CERTIFICATE") == 2, "none was forgotten"
+            old = status(state)[0].fingerprint
+            assert "it has " + new in publisher.keys("authorities", old, new).err, "the fleet names it no more"
+            assert publisher.keys("authorities", new).code == 0
+            for board in (sleeper, diligent):
+                _, code, error = run_updater(board.state, refresh=True)
+                assert code == 0, error
+                assert (board.state / AUTHORITY).read_text().count("BEGIN CERTIFICATE") == 1
+                board.renew()
+                assert board.is_let_in()

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,13 +285,16 @@ def test_draft_that_names_files_elsewhere_or_none_is_refused(operator: Operator)
         operator.create(folder).refused(2, reason)
 
 
-def test_board_comes_in_with_a_token_is_shown_and_shut_out(operator: Operator) -> None:
+def test_board_comes_in_with_a_token_is_shown_and_shut_out(operator: Operator, tmp_path: Path) -> None:
     ran = operator.shoal("device", "token", "--name", "guarded", "--valid-for", "60")
     assert ran.out.startswith("shoal1.")
     assert "good for one board until" in ran.err
     made = operator.shoal("device", "token", "--name", "other", "--json").json
     assert sorted(made) == ["expires_at", "token"]
     operator.shoal("device", "token", "--name", "no/name").refused(1, "body.name")
+    operator.shoal("device", "token", "--name", "yard", "--boot-file", str(tmp_path))
+    boot = tomllib.loads((tmp_path / "shoal-enrol.toml").read_text())
+    assert boot["token"].startswith("shoal1.") and boot["name"] == "yard"
     device = operator.fleet.enrol("guarded").answer.device
 
     rows = operator.shoal("device", "list", "--json").json

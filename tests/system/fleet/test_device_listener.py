@@ -23,7 +23,7 @@ from tuf.ngclient import Updater
 from tuf.ngclient.fetcher import FetcherInterface
 
 from tests.publisher import make_release
-from tests.system.fleet.fleet_site import EnrolledBoard, Fleet, FleetProgram, lives, run_fleet
+from tests.system.fleet.fleet_site import EnrolledBoard, Fleet, FleetProgram, authorities_of, lives, run_fleet
 from tests.unit.fleet.enrolment.applicant import Applicant
 
 RELEASE = make_release("m", 1, plaintext=bytes(range(256)) * 1000)
@@ -167,7 +167,7 @@ def test_certificate_of_another_authority_is_refused(board: EnrolledBoard, tmp_p
 
 
 def test_expired_certificate_is_refused(board: EnrolledBoard, fleet: Fleet) -> None:
-    authority = Authority.load(fleet.program.state / "authority")
+    authority = authorities_of(fleet.program.state).issuer
     applicant, now = Applicant(), datetime.now(UTC)
     fresh = issue(authority, applicant, device_id=board.answer.device, now=now)
     assert is_let_in(with_certificate(board, fresh, applicant))
@@ -176,7 +176,7 @@ def test_expired_certificate_is_refused(board: EnrolledBoard, fleet: Fleet) -> N
 
 
 def test_server_certificate_does_not_do_for_a_client(board: EnrolledBoard, fleet: Fleet) -> None:
-    authority = Authority.load(fleet.program.state / "authority")
+    authority = authorities_of(fleet.program.state).issuer
     server = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
     chain = board.folder / "server-as-client.pem"
     chain.write_bytes(server.certificate_pem + server.key_pem)

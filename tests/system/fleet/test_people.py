@@ -7,7 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from shoal_fleet.access.csrf import HEADER, csrf_word
+from shoal_fleet.access.gate import COOKIE
 
+from tests.publisher import make_release
 from tests.system.fleet.fleet_site import Fleet, message_of, run_cli, run_fleet
 from tests.system.fleet.test_command import Operator
 
@@ -119,3 +122,70 @@ def test_the_log_of_the_server_has_no_password(fleet: Fleet, admin: Operator) ->
     assert reply.status_code == 422
     assert "telling" not in reply.text
     assert "telling" not in fleet.program.log.read_text()
+
+
+def test_a_token_that_ends_makes_none_that_goes_on(fleet: Fleet, admin: Operator, tmp_path: Path) -> None:
+    made = admin.shoal("token", "add", "short", "--role", "admin", "--valid-for", "3600", "--json")
+    short = Operator(fleet, tmp_path / "short")
+    assert short.log_in(token=made.json["token"]).code == 0
+    child = short.shoal("token", "add", "child", "--role", "viewer", "--json")
+    assert child.json["expires_at"] == made.json["expires_at"]
+    longer = short.shoal("token", "add", "longer", "--role", "viewer", "--valid-for", "7200")
+    longer.refused(1, "expected an end no later than that of the token that makes it")
+    makers = {one["name"]: one["made_by"] for one in admin.shoal("token", "list", "--json").json}
+    assert (makers["child"], makers["short"]) == ("token:short", "token:first")
+
+
+def test_tokens_of_a_user_go_with_what_the_user_loses(fleet: Fleet, admin: Operator, tmp_path: Path) -> None:
+    admin.shoal("user", "add", "frida", "--role", "admin", "--password-file", "-", stdin=PASSWORD)
+    with log_in(fleet, "frida") as browser:
+        said = {"Origin": str(fleet.http.base_url).rstrip("/"), HEADER: csrf_word(browser.cookies[COOKIE])}
+        wanted = {"name": "of-frida", "project": "*", "roles": ["admin"]}
+        made = browser.post("/api/v1/tokens", json=wanted, headers=said)
+    first, second = Operator(fleet, tmp_path / "first"), Operator(fleet, tmp_path / "second")
+    assert first.log_in(token=made.json()["token"]).code == 0
+    child = first.shoal("token", "add", "child", "--role", "admin", "--json").json["token"]
+    assert second.log_in(token=child).code == 0
+    admin.shoal("user", "roles", "frida", "--role", "viewer")
+    for one in (first, second):
+        one.shoal("user", "list").refused(1, "found viewer of *; a token holds no more than its maker, user:frida")
+        assert one.shoal("device", "list").code == 0
+    admin.shoal("user", "disable", "frida")
+    for one in (first, second):
+        one.shoal("device", "list").refused(1, "the token's maker 'frida' was disabled")
+    assert admin.shoal("device", "list").code == 0
+
+
+def test_a_device_and_releases_are_moved_to_another_project(fleet: Fleet, admin: Operator, tmp_path: Path) -> None:
+    admin.shoal("project", "add", "garden")
+    fleet.publish(make_release("pond", 1))
+    fleet.enrol("heron")
+    keeper = Operator(fleet, tmp_path / "keeper")
+    token = admin.shoal("token", "add", "keeper", "--role", "admin", "--project", "garden", "--json").json["token"]
+    assert keeper.log_in(token=token).code == 0
+    keeper.shoal("device", "move", "heron", "--project", "garden").refused(4, "found none")
+    admin.shoal("release", "move", "pond", "--project", "nowhere").refused(4, "project 'nowhere'")
+    assert admin.shoal("release", "move", "pond", "--project", "garden").out == "releases of pond are in garden\n"
+    admin.shoal("rollout", "start", "pond", "1", "--device", "heron").refused(1, "project garden, found one of default")
+    moved = admin.shoal("device", "move", "heron", "--project", "garden")
+    assert moved.out.endswith("is in garden\n")
+    assert [one["name"] for one in keeper.shoal("device", "list", "--json").json] == ["heron"]
+    assert keeper.shoal("rollout", "start", "pond", "1", "--device", "heron").code == 0
+    admin.shoal("release", "move", "pond", "--project", "default").refused(1, "is under way; wait for its end")
+
+
+def test_a_policy_is_lowered_by_two_people_or_on_the_server(fleet: Fleet, admin: Operator, tmp_path: Path) -> None:
+    admin.shoal("project", "add", "pool")
+    of_pool = ("rollout", "policy", "--project", "pool")
+    assert admin.shoal(*of_pool, "--approvals", "1").out == "a rollout in pool needs 1 approval\n"
+    proposed = admin.shoal(*of_pool, "--approvals", "0")
+    assert "needs 1 approval; token:first proposes no approvals, which 0 of 1 approved" in proposed.out
+    admin.shoal(*of_pool, "--approvals", "0", "--approve").refused(1, "fleet proposed it")
+    admin.shoal(*of_pool, "--approve").refused(2, "say with --approvals N")
+    other = Operator(fleet, tmp_path / "other")
+    made = run_cli(fleet.program.state, "token", "add", "other", "--role", "admin", "--project", "pool").stdout.strip()
+    assert other.log_in(token=made).code == 0
+    assert other.shoal(*of_pool, "--approvals", "0", "--approve").out == "a rollout in pool needs no approvals\n"
+    other.shoal("rollout", "policy", "--approvals", "1").refused(1, "it counts in pool")
+    assert run_cli(fleet.program.state, "policy", "set", "pool", "2").returncode == 0
+    assert other.shoal(*of_pool).out == "a rollout in pool needs 2 approvals\n"

@@ -11,14 +11,16 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from shoal_fleet.access import oidc, users
+from shoal_fleet.access.client_address import ClientAddresses
 from shoal_fleet.access.gate import COOKIE, Gate
 from shoal_fleet.access.roles import Held, Role
+from shoal_fleet.access.vouching import RECHECK_S, Vouching
 from shoal_fleet.api import install_error_answers
 from shoal_fleet.configuration import OidcSettings
 from shoal_fleet.console import login, provider_login
 from shoal_fleet.console import routes as console
 from shoal_fleet.database import Sessions
-from shoal_fleet.errors import BadConfiguration, NotAllowed
+from shoal_fleet.errors import BadConfiguration, ProviderDown
 
 from tests.system.fleet.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, run_provider
 from tests.unit.fleet.access.people import add_user, quick_passwords
@@ -48,11 +50,27 @@ def sessions(tmp_path: Path) -> Iterator[Sessions]:
     close_database(made)
 
 
+class Clock:
+    """The present time, and what a test adds to it."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 class Person(Browser):
     """Somebody whose browser knows the provider, too."""
 
-    def __init__(self, app: FastAPI, *, authority: Path) -> None:
+    def __init__(self, app: FastAPI, *, authority: Path, vouching: Vouching) -> None:
         super().__init__(app)
+        self.vouching = vouching
         self._context = ssl.create_default_context(cafile=authority)
 
     def begin(self, path: str = "/login/provider") -> str:
@@ -75,7 +93,11 @@ class Person(Browser):
 
 @pytest.fixture
 def browser(
-    provider: IdentityProvider, running: tuple[IdentityProvider, Path], sessions: Sessions, tmp_path: Path
+    provider: IdentityProvider,
+    running: tuple[IdentityProvider, Path],
+    sessions: Sessions,
+    tmp_path: Path,
+    clock: Clock,
 ) -> Person:
     secret = tmp_path / "secret"
     secret.write_text(CLIENT_SECRET + "\n")
@@ -88,14 +110,31 @@ def browser(
     )
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     install_error_answers(app)
-    gate = Gate(sessions, clock=time.time)
-    made = oidc.Provider(settings, redirect_uri=HOME + provider_login.CALLBACK_PATH, clock=time.time)
-    app.include_router(provider_login.make_router(sessions=sessions, clock=time.time, provider=made))
-    app.include_router(console.make_router(sessions=gate.sessions, gate=gate, clock=time.time, describe=app.openapi))
+    gate = Gate(sessions, clock=clock)
+    made = oidc.Provider(settings, redirect_uri=HOME + provider_login.CALLBACK_PATH, clock=clock)
+    vouching = Vouching(sessions, provider=made, session_s=settings.session_s, clock=clock)
+    addresses = ClientAddresses()
     app.include_router(
-        login.make_router(sessions=sessions, gate=gate, clock=time.time, passwords=quick_passwords(), has_provider=True)
+        provider_login.make_router(
+            sessions=sessions, clock=clock, provider=made, vouching=vouching, addresses=addresses
+        )
     )
-    return Person(app, authority=running[1])
+    app.include_router(
+        console.make_router(
+            sessions=gate.sessions, gate=gate, clock=clock, describe=app.openapi, approve=lambda *_: None
+        )
+    )
+    app.include_router(
+        login.make_router(
+            sessions=sessions,
+            gate=gate,
+            clock=clock,
+            passwords=quick_passwords(),
+            has_provider=True,
+            addresses=addresses,
+        )
+    )
+    return Person(app, authority=running[1], vouching=vouching)
 
 
 def roles_of(sessions: Sessions, name: str) -> set[Held]:
@@ -140,6 +179,8 @@ def test_roles_follow_the_groups_at_each_login(browser: Person, provider: Identi
     provider.claims["groups"] = []
     reply = browser.log_in()
     assert (reply.status_code, "has a role here" in reply.text) == (403, True)
+    assert roles_of(sessions, "carla") == set()
+    assert browser.get("/status").status_code == 303
 
 
 def test_a_person_is_known_by_the_subject_and_not_by_the_name(
@@ -164,6 +205,51 @@ def test_who_is_disabled_here_stays_out(browser: Person, sessions: Sessions) -> 
     assert (reply.status_code, "is disabled here" in reply.text) == (403, True)
 
 
+@pytest.mark.parametrize("has_nonce", [True, False], ids=["with-nonce", "without-nonce"])
+def test_a_login_goes_on_while_the_provider_renews_it(
+    browser: Person, provider: IdentityProvider, clock: Clock, has_nonce: bool
+) -> None:
+    provider.gives_refresh_tokens, provider.repeats_nonce = True, has_nonce
+    browser.log_in()
+    for _ in range(6):
+        clock.ahead_s += RECHECK_S
+        browser.vouching.look()
+        assert browser.get("/status").status_code == 200
+    assert provider.renewed == 6
+
+
+def test_without_a_refresh_token_a_login_lasts_an_hour(browser: Person, clock: Clock) -> None:
+    browser.log_in()
+    for ahead_s, status in ((3500.0, 200), (3700.0, 303)):
+        clock.ahead_s = ahead_s
+        browser.vouching.look()
+        assert browser.get("/status").status_code == status
+
+
+TAKEN_AWAY: dict[str, dict[str, Any]] = {
+    "all groups": {"claims": {"sub": "7", "preferred_username": "carla", "groups": []}},
+    "the claim itself": {"claims": {"sub": "7", "preferred_username": "carla"}},
+    "the person": {"renews": False},
+    "the person, for another": {"wrong": {"sub": "8"}},
+    "the nonce, for another's": {"wrong": {"nonce": "another"}},
+    "the signature": {"signs_with_other_key": True},
+}
+
+
+@pytest.mark.parametrize("change", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
+def test_a_login_ends_soon_after_the_provider_takes_something_away(
+    browser: Person, provider: IdentityProvider, clock: Clock, change: dict[str, Any]
+) -> None:
+    provider.gives_refresh_tokens = True
+    browser.log_in()
+    for name, value in change.items():
+        setattr(provider, name, value)
+    clock.ahead_s = RECHECK_S
+    assert browser.get("/status").status_code == 200
+    browser.vouching.look()
+    assert browser.get("/status").status_code == 303
+
+
 WRONG_CLAIMS: dict[str, dict[str, Any]] = {
     "another issuer": {"iss": "https://evil.example"},
     "another client": {"aud": "another"},
@@ -177,6 +263,9 @@ WRONG_CLAIMS: dict[str, dict[str, Any]] = {
     "a name that is none": {"preferred_username": "a/b"},
     "a project that isn't there": {"groups": ["lost"]},
     "no group with a role": {"groups": ["strangers"]},
+    "groups that are no list": {"groups": "keepers"},
+    "groups that are an object": {"groups": {"keepers": True}},
+    "a group that is no name": {"groups": ["keepers", 7]},
 }
 
 
@@ -241,7 +330,7 @@ def test_a_provider_that_does_not_answer_is_named(
 ) -> None:
     settings = OidcSettings(issuer="https://127.0.0.1:9", client_id=CLIENT_ID, ca_file=str(running[1]), roles={})
     made = oidc.Provider(settings, redirect_uri=HOME, clock=time.time)
-    with pytest.raises(NotAllowed, match=r"doesn't answer at https://127\.0\.0\.1:9"):
+    with pytest.raises(ProviderDown, match=r"doesn't answer at https://127\.0\.0\.1:9"):
         made.begin(oidc.Attempt.of("secret"))
 
 
@@ -255,7 +344,8 @@ def test_says_what_to_install_where_a_library_is_missing(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("field", ["client_secret_file", "ca_file"])
 def test_says_which_file_is_missing(field: str) -> None:
-    settings = OidcSettings(issuer="https://login.example", client_id=CLIENT_ID, roles={}, **{field: "/not/there"})
+    named: dict[str, Any] = {field: "/not/there"}
+    settings = OidcSettings(issuer="https://login.example", client_id=CLIENT_ID, roles={}, **named)
     with pytest.raises(BadConfiguration, match=f"{field} /not/there"):
         oidc.Provider(settings, redirect_uri=HOME, clock=time.time)
 

@@ -1,5 +1,6 @@
 """Is a device that was shut out gone at once, while all others stay, also after the fleet was down for long?"""
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,13 +9,12 @@ import httpx
 import pytest
 from shoal_fleet.command.account import Login, save_login
 from shoal_fleet.command.cli import main
-from shoal_fleet.pki.authorities import Authorities
 from shoal_wire import topics
 from shoal_wire.topics import Up
 
 from tests.system.fleet.broker_site import DEADLINE_S, wait_until
 from tests.system.fleet.device_site import Enrolled, enrol_device
-from tests.system.fleet.fleet_site import Fleet, FleetProgram, run_fleet
+from tests.system.fleet.fleet_site import Fleet, FleetProgram, authorities_of, run_fleet
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,24 @@ def test_an_open_connection_is_ended_and_no_other_is_let_in(fleet: Fleet, device
     assert connection.messages.empty()
     for one in (connection, others):
         one.close()
+
+
+def test_an_open_connection_is_ended_though_the_revocation_can_not_be_written(fleet: Fleet, device: Enrolled) -> None:
+    """The upkeep tries to write it again; who is connected may not stay until then."""
+    connection = device.connect()
+    access = fleet.program.state / "broker" / "access"
+    rules = access.read_bytes()
+    access.unlink()
+    (access / "in the way").mkdir(parents=True)
+    try:
+        assert fleet.http.post(f"/api/v1/devices/{device.id}/revoke").status_code == 500
+        connection.ended.get(timeout=DEADLINE_S)
+    finally:
+        shutil.rmtree(access)
+        access.write_bytes(rules)
+        connection.close()
+    assert device.shown()["revoked_at"] is not None
+    assert fleet.get("/api/v1/health") == {"status": "degraded"}
 
 
 def test_what_is_queued_for_a_revoked_device_is_gone(fleet: Fleet, device: Enrolled) -> None:
@@ -147,6 +165,6 @@ def test_after_longer_than_the_list_is_valid_devices_come_back_at_the_fleets_sta
 
 def make_list_past(state: Path) -> None:
     """As if the fleet had been down since: its own list has ended, for the broker too."""
-    authorities = Authorities.load(state / "authority")
+    authorities = authorities_of(state)
     long_ago = datetime.now(UTC) - timedelta(days=40)
     (state / "broker" / "crl.pem").write_bytes(authorities.crl([], now=long_ago, previous_pem=None))

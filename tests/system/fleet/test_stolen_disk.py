@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from shoal_wire import sealed_file, topics
 from shoal_wire.encoding import decode
 from shoal_wire.errors import WireError
@@ -27,12 +29,18 @@ from shoal_wire.messages import Assignment, Desired, EnrolmentResponse
 from shoal_wire.topics import Down
 
 from tests.system.fleet.broker_site import Client, Refused
-from tests.system.fleet.byte_scan import encodings, find
-from tests.system.fleet.fleet_site import EnrolledBoard, Fleet, FleetProgram, message_of, run_cli
+from tests.system.fleet.byte_scan import encodings, find, secret_bytes
+from tests.system.fleet.fleet_site import EnrolledBoard, Fleet, FleetProgram, message_of, private_keys_of, run_cli
 from tests.unit.fleet.command.material import write_release_folder
 from tests.unit.fleet.enrolment.applicant import Applicant
 
 SHOAL = str(Path(sys.executable).parent / "shoal")
+SIGNING = ("snapshot", "timestamp", "assignment")
+PRIVATE_KEYS = {*SIGNING, *(f"next-{name}" for name in SIGNING), "audit", "hpke", "hpke-hybrid"} | {
+    "authority-1",
+    "authority-2",
+}
+"""Of a fleet in which new signing keys wait, and one authority has followed another."""
 WEIGHTS = random.Random(5).randbytes(96 << 10)
 GOLDEN = random.Random(6).randbytes(300)
 
@@ -246,6 +254,12 @@ def test_stolen_state_folder_holds_no_weights_and_no_key(
     kek = base64.b64decode(story.kek.read_text())
     keys = {f"content key of {digest[:8]}": key for digest, key in {**revoked, **resealed}.items()}
     secrets = {**keys, "key-encryption key": kek}
+    for kind in ("keys", "authority"):
+        done = run_cli(stolen, kind, "rotate")
+        assert done.returncode == 0, done.stderr
+    private = private_keys_of(stolen)
+    assert private.keys() == PRIVATE_KEYS
+    secrets |= {name: secret_bytes(name, kept) for name, kept in private.items()}
     for folder in (live, stolen):
         assert find(folder, short=secrets, long=WEIGHTS + GOLDEN) == []
     # The scan finds what is there: a device's public key, and what was sealed.
@@ -254,10 +268,29 @@ def test_stolen_state_folder_holds_no_weights_and_no_key(
     refused = run_cli(stolen, "init")
     assert refused.returncode == 2
     assert "without this key no secret of the fleet opens" in refused.stderr
+    for kind in ("keys", "authority"):
+        assert run_cli(stolen, kind, "rotate").returncode == 2
     (story.kek).write_text(base64.b64encode(bytes(32)).decode())
     guessed = run_cli(stolen, "init")
     assert guessed.returncode == 2
     assert "is not the key that the fleet's secrets are under" in guessed.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "encoding"),
+    [
+        (PrivateFormat.PKCS8, Encoding.PEM),
+        (PrivateFormat.PKCS8, Encoding.DER),
+        (PrivateFormat.OpenSSH, Encoding.PEM),
+        (PrivateFormat.TraditionalOpenSSL, Encoding.PEM),
+    ],
+    ids=["pem", "der", "openssh", "traditional"],
+)
+def test_scan_finds_a_private_key_however_it_is_written(how: PrivateFormat, encoding: Encoding, tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "key").write_bytes(key.private_bytes(encoding, how, NoEncryption()))
+    kept = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    assert find(tmp_path, short={"key": secret_bytes("authority-1", kept)}, long=b"") == [f"{tmp_path / 'key'}: key"]
 
 
 def test_scan_finds_a_secret_however_it_is_written(tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from shoal_fleet.command.errors import CommandError
 from shoal_wire import envelope
 from shoal_wire.update import UpdateState
 
 from tests.faults.updater.publisher import MODEL
 from tests.system.fleet.drill_site import Board, Person
 from tests.system.fleet.fleet_site import Fleet, message_of, run_cli, run_fleet
+from tests.unit.fleet.command.material import make_certificate, make_fleet_keys
 
 
 class Drill:
@@ -81,10 +84,7 @@ def test_release_keys_are_rotated(drill: Drill) -> None:
 
 
 def test_thief_of_a_release_key_loses_it_and_what_was_released_with_it(drill: Drill, tmp_path: Path) -> None:
-    thief = Person(drill.fleet, tmp_path / "thief")
-    shutil.copytree(drill.publisher.folder, thief.folder)
-    for path in thief.folder.glob("root*.pem"):
-        path.unlink()
+    thief = rob(drill, tmp_path)
     drill.version += 1
     evil = drill.version
     assert thief.release(evil).json["is_new"]
@@ -121,12 +121,44 @@ def test_keys_with_which_the_fleet_signs_are_rotated_while_it_runs(drill: Drill)
 
     after = drill.fleet.get("/api/v1/fleet-keys")
     assert {name for name in before if before[name] != after[name]} == {"snapshot", "timestamp", "assignment"}
-    assert not list((drill.fleet.program.state / "keys" / "next").iterdir())
+    assert drill.fleet.get("/api/v1/trust/next-keys") == {"snapshot": None, "timestamp": None, "assignment": None}
     new = envelope.key_id(envelope.parse_public_key(after["assignment"], what="key"))
     # What the board was told before is signed anew, by itself.
     drill.board.hear(until=lambda raw: envelope.signing_key_ids(raw, what="desired") == (new,))
     drill.board.update()
     assert (drill.board.code, drill.board.journal().generation) == (0, order)
+    drill.install()
+
+
+def test_thief_of_a_release_key_loses_whom_they_named_with_it(drill: Drill, tmp_path: Path) -> None:
+    thief, board = rob(drill, tmp_path), drill.board
+    real = x509.load_pem_x509_certificate(drill.fleet.program.authority.read_bytes())
+    evil = make_certificate("the thief's")
+    made = run_cli(drill.fleet.program.state, "keys", "rotate")
+    assert made.returncode == 0, made.stderr
+    own, coming = (drill.fleet.get(f"/api/v1/{path}")["assignment"] for path in ("fleet-keys", "trust/next-keys"))
+
+    with pytest.raises(CommandError, match="expected this fleet's assignment keys alone"):
+        thief.sign_lists(keys=[own, make_fleet_keys().assignment])
+    with pytest.raises(CommandError, match=r"expected the authority .*, by which this fleet's servers have"):
+        thief.sign_lists(authorities=[evil])
+    thief.sign_lists(keys=[own, coming], authorities=[real, evil])
+    board.update(refresh=True)
+    assert (len(board.assignment_keys()), board.authorities()) == (2, {real, evil})
+    assert drill.publisher.keys("refresh", "--all").code == 0  # what is listed is signed along
+
+    (stolen,) = drill.publisher.key_ids("targets")
+    refused = drill.publisher.keys("revoke", stolen)
+    assert (refused.code, "weren't named from this folder" in refused.err) == (2, True), refused
+    assert drill.publisher.keys("authorities", real.fingerprint(hashes.SHA256()).hex()).code == 0
+    thief.sign_lists(authorities=[evil, real])
+    assert drill.publisher.keys("revoke", stolen).json["unlisted"] == []
+
+    board.update(refresh=True)
+    assert board.code == 0, board.error
+    assert (board.assignment_keys(), board.authorities()) == ((own,), {real})
+    with pytest.raises(CommandError, match="counts for it"):
+        thief.sign_lists(authorities=[real, evil])
     drill.install()
 
 
@@ -211,6 +243,15 @@ def test_two_of_two_people_sign(tmp_path: Path) -> None:
         board.roll_out(1)
         board.update()
         assert board.versions() == (1, None)
+
+
+def rob(drill: Drill, folder: Path) -> Person:
+    """Somebody with the publisher's release key, and a login that may release."""
+    thief = Person(drill.fleet, folder / "thief")
+    shutil.copytree(drill.publisher.folder, thief.folder)
+    for path in thief.folder.glob("root*.pem"):
+        path.unlink()
+    return thief
 
 
 def make_key_pair(private: Path, *, public: Path) -> None:

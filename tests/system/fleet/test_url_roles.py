@@ -5,6 +5,9 @@ table below: an operation that isn't there fails the test. Requests that change 
 let in fails later, on a body or on a name that isn't there.
 """
 
+import base64
+import hashlib
+import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +18,7 @@ import pytest
 from shoal_fleet.access import login_sessions, projects, service, users
 from shoal_fleet.access.csrf import csrf_word
 from shoal_fleet.access.gate import COOKIE
+from shoal_fleet.access.login_sessions import LoginAttempt
 from shoal_fleet.access.roles import EVERYWHERE, Held, Role
 from shoal_fleet.database import Sessions, make_sessions, open_engine
 from shoal_fleet.state import StatePaths
@@ -25,11 +29,15 @@ from tests.unit.fleet.access.people import PASSWORD, quick_passwords
 
 VIEWER, OPERATOR, RELEASER, ADMIN, FLEET_ADMIN, OPEN = "viewer", "operator", "releaser", "admin", "fleet admin", "open"
 
+FLEET_VIEWER = "fleet viewer"
+"""May read in every project."""
+
 WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/api/v1/health": {"GET": OPEN},
     "/api/v1/warnings": {"GET": VIEWER},
     "/api/v1/fleet-keys": {"GET": VIEWER},
     "/api/v1/openapi.json": {"GET": VIEWER},
+    "/metrics": {"GET": FLEET_VIEWER},
     "/api/v1/devices": {"GET": VIEWER},
     "/api/v1/devices/{device}": {"GET": VIEWER},
     "/api/v1/devices/{device}/revoke": {"POST": OPERATOR},
@@ -37,6 +45,7 @@ WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/api/v1/devices/{device}/release-hold": {"POST": OPERATOR},
     "/api/v1/devices/{device}/rename": {"POST": OPERATOR},
     "/api/v1/devices/{device}/replacement": {"POST": OPERATOR},
+    "/api/v1/devices/{device}/move": {"POST": ADMIN},
     "/api/v1/devices/{device}/exposed": {"GET": VIEWER},
     "/api/v1/devices/{device}/secrets": {"GET": VIEWER},
     "/api/v1/devices/{device}/secrets/{name}/sealing": {"GET": OPERATOR},
@@ -48,7 +57,7 @@ WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/v1/authority.pem": {"GET": OPEN},
     "/v1/renewal": {"POST": OPEN},
     "/v1/renewal/challenge": {"GET": OPEN},
-    "/api/v1/trust": {"GET": VIEWER, "POST": FLEET_ADMIN},
+    "/api/v1/trust": {"GET": RELEASER, "POST": FLEET_ADMIN},
     "/api/v1/trust/updates": {"POST": RELEASER},
     "/api/v1/trust/metadata/{file_name}": {"GET": RELEASER},
     "/api/v1/trust/targets/{prefixed_path}": {"GET": RELEASER},
@@ -57,8 +66,10 @@ WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/api/v1/sealed/{ciphertext_sha256}": {"HEAD": RELEASER, "GET": RELEASER, "PUT": RELEASER},
     "/api/v1/releases": {"GET": VIEWER, "POST": RELEASER},
     "/api/v1/releases/{name}/{version}": {"GET": VIEWER},
+    "/api/v1/releases/{name}/move": {"POST": ADMIN},
     "/api/v1/rollouts": {"GET": VIEWER, "POST": OPERATOR},
-    "/api/v1/rollouts/policy": {"GET": VIEWER, "POST": FLEET_ADMIN},
+    "/api/v1/rollouts/policy": {"GET": VIEWER, "POST": ADMIN},
+    "/api/v1/rollouts/policy/approve": {"POST": ADMIN},
     "/api/v1/rollouts/{rollout}": {"GET": VIEWER},
     "/api/v1/rollouts/{rollout}/approve": {"POST": OPERATOR},
     "/api/v1/rollouts/{rollout}/abort": {"POST": OPERATOR},
@@ -89,15 +100,17 @@ PAGES = {
     "/account": "GET",
     "/account/password": "POST",
     "/logout": "POST",
+    "/rollouts/777/approve": "POST",
 }
 """Pages for people, which the API doesn't describe. They ask for VIEWER."""
 
 SUFFICES = {
     VIEWER: {VIEWER},
+    FLEET_VIEWER: {VIEWER, FLEET_VIEWER},
     OPERATOR: {VIEWER, OPERATOR},
     RELEASER: {VIEWER, RELEASER},
     ADMIN: {VIEWER, OPERATOR, RELEASER, ADMIN},
-    FLEET_ADMIN: {VIEWER, OPERATOR, RELEASER, ADMIN, FLEET_ADMIN},
+    FLEET_ADMIN: {VIEWER, FLEET_VIEWER, OPERATOR, RELEASER, ADMIN, FLEET_ADMIN},
 }
 """What the holder of a role may ask for, as it was agreed."""
 
@@ -109,17 +122,19 @@ READS = "reads"
 """Stands for who may read everything and change nothing."""
 
 FLEET_WIDE = (
-    "/api/v1/trust",
+    "/api/v1/trust/metadata",
     "/api/v1/fleet-keys",
     "/api/v1/openapi.json",
     "/api/v1/rollouts/policy",
     "/api/v1/warnings",
 )
-"""What belongs to no project, and may be read by every viewer."""
+"""What belongs to no project: who may see it in one may see it. Signed metadata is there for whoever signs the next."""
 
 BODIES: Mapping[str, Mapping[str, object]] = {
     "/api/v1/devices/{device}/rename": {"name": "egret"},
     "/api/v1/devices/{device}/secrets/{name}": {"counter": 1, "sealed": "AAAA"},
+    "/api/v1/devices/{device}/move": {"project": "empty"},
+    "/api/v1/releases/{name}/move": {"project": "empty"},
 }
 """What an operation must be given to look for what its path names, where that is more than nothing."""
 
@@ -151,7 +166,8 @@ class World(NamedTuple):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with run_fleet(tmp_path_factory.mktemp("fleet")) as fleet:
         fleet.begin()
-        fleet.publish(make_release("pond", 1))
+        release = make_release("pond", 1)
+        fleet.publish(release)
         board = fleet.enrol("heron")
         started = fleet.post("/api/v1/rollouts", {"release": "pond", "version": 1, "devices": ["heron"]})
         engine = open_engine(StatePaths(fleet.program.state).database)
@@ -166,6 +182,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                     "name": "pond",
                     "version": "1",
                     "rollout": str(started["id"]),
+                    "ciphertext_sha256": release.ciphertext_sha256,
+                    "prefixed_path": f"pond/1/{hashlib.sha256(release.manifest).hexdigest()}.manifest.json",
                 },
                 described=fleet.get("/api/v1/openapi.json")["paths"],
             )
@@ -185,6 +203,7 @@ def make_callers(sessions: Sessions, *, home: str) -> dict[str, Caller]:
     for role in Role:
         callers[role.value] = Caller(role.value, bearer(make_token(sessions, role, project="default")))
         callers[f"{role.value} elsewhere"] = Caller(role.value, bearer(make_token(sessions, role, project="empty")))
+    callers["fleet viewer"] = Caller(FLEET_VIEWER, bearer(make_token(sessions, Role.VIEWER, project=EVERYWHERE)))
     callers["fleet admin"] = Caller(FLEET_ADMIN, bearer(make_token(sessions, Role.ADMIN, project=EVERYWHERE)))
     expired = make_token(sessions, Role.ADMIN, project=EVERYWHERE, name="expired", now=now - 100, expires_at=now - 1)
     callers["expired token"] = Caller("", bearer(expired))
@@ -231,10 +250,9 @@ def log_in(sessions: Sessions, name: str, *, now: float) -> str:
         users.add_user(
             session, name=name, password=PASSWORD, held=held, passwords=passwords, actor="host:test", now=now
         )
+    attempt = LoginAttempt(name=name, password=PASSWORD, address="127.0.0.1")
     with sessions() as session:
-        return login_sessions.log_in(
-            session, name=name, password=PASSWORD, address="127.0.0.1", passwords=passwords, now=now
-        )
+        return login_sessions.log_in(session, attempt, passwords=passwords, now=now).session
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -244,6 +262,19 @@ def bearer(token: str) -> dict[str, str]:
 def fill(path: str, *, there: Mapping[str, str]) -> str:
     """A path of the API with something for its parameters."""
     return re.sub(r"{(\w+)(?::\w+)?}", lambda match: there.get(match[1], NOT_THERE.get(match[1], "not-there")), path)
+
+
+THERE = (
+    ("/api/v1/devices/{device}", "viewer", "GET", 200),
+    ("/api/v1/releases/{name}/{version}", "viewer", "GET", 200),
+    ("/api/v1/rollouts/{rollout}", "viewer", "GET", 200),
+    ("/api/v1/trust/targets/{prefixed_path}", "releaser", "GET", 200),
+    ("/api/v1/sealed/{ciphertext_sha256}", "releaser", "GET", 200),
+    ("/api/v1/sealed/{ciphertext_sha256}", "releaser", "HEAD", 200),
+    ("/api/v1/devices/{device}/move", "admin", "POST", 422),
+    ("/api/v1/releases/{name}/move", "admin", "POST", 422),
+)
+"""What is there in the project `default`: the path, who finds it, how, and what they get without a body."""
 
 
 def operations(world: World) -> list[tuple[str, str]]:
@@ -286,21 +317,44 @@ def test_an_object_of_another_project_is_not_there(world: World) -> None:
     tried = set()
     for method, path in operations(world):
         needed, names = WHO_MAY.get(path, {}).get(method), set(re.findall(r"{(\w+)", path))
-        if needed not in (VIEWER, OPERATOR) or not names & set(world.there) or path.startswith(FLEET_WIDE):
+        if needed in (None, OPEN, FLEET_ADMIN) or not names & set(world.there) or path.startswith(FLEET_WIDE):
             continue
-        tried.add(path)
+        if method == "PUT":
+            continue  # whoever has the bytes may bring them
+        tried.add((method, path))
         for name in (f"{needed} elsewhere", "admin elsewhere"):
             headers = world.callers[name].headers
             body = BODIES.get(path, {}) if method == "POST" else None
             reply = world.http.request(method, fill(path, there=world.there), json=body, headers=headers)
             assert reply.status_code == 404, (name, method, path, reply.text)
-    assert {"/api/v1/devices/{device}", "/api/v1/releases/{name}/{version}", "/api/v1/rollouts/{rollout}"} <= tried
+    assert {(method, path) for path, _, method, _ in THERE} <= tried
 
 
 def test_what_is_in_a_project_is_there_for_those_who_may(world: World) -> None:
     """Or the test before would show nothing."""
-    for path in ("/api/v1/devices/{device}", "/api/v1/releases/{name}/{version}", "/api/v1/rollouts/{rollout}"):
-        assert world.ask("viewer", "GET", fill(path, there=world.there)).status_code == 200, path
+    for path, caller, method, status in THERE:
+        assert world.ask(caller, method, fill(path, there=world.there)).status_code == status, path
+
+
+def test_what_the_whole_fleet_has_is_there_for_releasers_of_any_project(world: World) -> None:
+    """Who publishes in one project follows the same metadata, floors and keys as everybody."""
+    trust = world.ask("releaser elsewhere", "GET", "/api/v1/trust").json()
+    for role in ("root", "targets"):
+        path = f"/api/v1/trust/metadata/{trust['versions'][role]}.{role}.json"
+        assert world.ask("releaser elsewhere", "GET", path).status_code == 200, path
+    signed = json.loads(base64.b64decode(trust["targets"]))["signed"]
+    digest = signed["targets"]["keys/assignment.json"]["hashes"]["sha256"]
+    path = f"/api/v1/trust/targets/keys/{digest}.assignment.json"
+    assert world.ask("releaser elsewhere", "GET", path).status_code == 200
+
+
+def test_an_upload_that_no_release_has_yet_goes_on_for_any_releaser(world: World) -> None:
+    content = b"sealed, or so it seems"
+    path = f"/api/v1/sealed/{hashlib.sha256(content).hexdigest()}"
+    assert world.http.put(path, content=content, headers=world.callers["releaser elsewhere"].headers).status_code == 201
+    for caller in ("releaser elsewhere", "releaser"):
+        assert world.ask(caller, "HEAD", path).status_code == 200
+        assert world.ask(caller, "GET", path).status_code == 404
 
 
 def test_lists_hold_nothing_of_another_project(world: World) -> None:

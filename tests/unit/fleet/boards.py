@@ -17,14 +17,16 @@ from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.releases.content_keys import keep
 from shoal_fleet.releases.models import Release
 from shoal_fleet.schema import all_tables
-from shoal_fleet.signing_keys import NAMES, load_signing_key
+from shoal_fleet.signing_keys import NAMES
 from shoal_fleet.trust.models import Target
 from shoal_wire import envelope
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.encoding import encode
 from shoal_wire.envelope import KeySigner
 from shoal_wire.grant import RecipientKeys, hpke_public_text
 from shoal_wire.hybrid_key import HybridPrivateKey
 from shoal_wire.messages import (
+    AgentReport,
     Assignment,
     Batch,
     Desired,
@@ -39,6 +41,8 @@ from shoal_wire.tuning import BoardKind
 from shoal_wire.update import UpdateState
 
 NOW = 1_800_000_000.0
+ISSUER = "c" * 64
+"""Fingerprint of an authority of which a test needs no more."""
 IN_MEMORY = Path(":memory:")
 """A database that one thread alone can use."""
 
@@ -56,15 +60,11 @@ def close_database(sessions: Sessions) -> None:
     sessions.kw["bind"].dispose()
 
 
-def make_keys(folder: Path | None = None) -> OnlineKeys:
-    """In memory; those that sign also in a folder, if one is given."""
+def make_keys() -> OnlineKeys:
+    """In memory alone."""
     hybrid = HybridPrivateKey.generate()
-    signing = {name: ed25519.Ed25519PrivateKey.generate() for name in NAMES}
-    if folder is not None:
-        signing = {name: load_signing_key(folder / f"{name}.pem") for name in NAMES}
     return OnlineKeys(
-        **signing,
-        folder=folder,
+        **{name: ed25519.Ed25519PrivateKey.generate() for name in NAMES},
         recipient=RecipientKeys(x25519.X25519PrivateKey.generate(), hybrid),
         hybrid=hybrid,
         vault=Vault(secrets.token_bytes(32)),
@@ -121,6 +121,7 @@ class Board:
         update: UpdateReport | None = None,
         counter: int | None = None,
         kind: BoardKind | None = None,
+        agent: AgentReport | None = None,
     ) -> Reported:
         self.counter += 1
         return Reported(
@@ -135,6 +136,7 @@ class Board:
             slots=tuple(slots),
             update=update,
             kind=kind,
+            agent=agent,
         )
 
     def sign_reported(self, reported: Reported) -> bytes:
@@ -209,7 +211,14 @@ def manifest_of(
             }
         ],
     }
-    return json.dumps(manifest).encode()
+    return json.dumps(manifest | (agent_part(floor) if name == AGENT_RELEASE else {})).encode()
+
+
+def agent_part(floor: int) -> dict[str, object]:
+    """What a release of the agent has in place of models."""
+    trees = [{"machine": "aarch64", "python": "3.11", "file": "model", "unpacked_bytes": 1}]
+    part = {"version": "0.2.0", "floor": floor, "oldest_state": 1, "newest_state": 1, "trees": trees}
+    return {"critical": ["agent"], "models": [], "agent": part}
 
 
 def add_release(

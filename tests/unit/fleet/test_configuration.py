@@ -86,3 +86,26 @@ def test_certificate_names_hold_the_host_and_the_loopback_once(tmp_path: Path) -
         options={},
     )
     assert found.certificate_names == ("fleet.example", "127.0.0.1", "localhost", "10.0.0.1")
+
+
+@pytest.mark.parametrize("text", ["proxy.example", "10.0.0.1/8", "300.1.1.1", "all"])
+def test_refuses_a_proxy_that_is_no_address_or_network(tmp_path: Path, text: str) -> None:
+    environment = {"SHOAL_TRUSTED_PROXIES": f"10.1.2.3, {text}"}
+    with pytest.raises(BadConfiguration, match=f"trusted_proxies: expected an IP address or a network, found '{text}'"):
+        load_configuration(tmp_path / "none.toml", environment=environment, options={})
+
+
+def test_a_broker_elsewhere_is_reached_by_a_name_of_the_certificate(tmp_path: Path) -> None:
+    found = load_configuration(
+        tmp_path / "none", environment={"SHOAL_BROKER_ADDRESS": "broker", "SHOAL_HOST": "fleet.example"}, options={}
+    )
+    assert found.broker_address == "broker"
+    assert found.certificate_names == ("fleet.example", "127.0.0.1", "localhost", "broker")
+
+
+@pytest.mark.parametrize(
+    ("bind", "own"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("127.0.0.1", "127.0.0.1"), ("10.0.0.1", "10.0.0.1")]
+)
+def test_this_machine_reaches_its_listeners_whatever_they_are_bound_to(tmp_path: Path, bind: str, own: str) -> None:
+    found = load_configuration(tmp_path / "none", environment={}, options={"bind": bind})
+    assert found.own_address == own

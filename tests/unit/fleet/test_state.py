@@ -12,7 +12,7 @@ from shoal_fleet.access.roles import EVERYWHERE, Held, Role
 from shoal_fleet.access.service import authenticate
 from shoal_fleet.database import make_sessions
 from shoal_fleet.errors import BadConfiguration, Conflict
-from shoal_fleet.pki.authority import Authority
+from shoal_fleet.pki.errors import BrokenAuthority
 from shoal_fleet.state import StatePaths, initialise, lock_state, open_database, unlock
 
 from tests.unit.fleet.boards import NOW
@@ -39,13 +39,25 @@ def test_second_time_gives_the_same_keys_and_no_token(paths: StatePaths) -> None
     assert (second.fleet_keys, second.authority_sha256) == (first.fleet_keys, first.authority_sha256)
 
 
-@pytest.mark.parametrize("missing", ["database", "authority_certificate", "fleet_keys"])
+@pytest.mark.parametrize("missing", ["authority_certificate", "fleet_keys"])
 def test_goes_on_where_power_ended_the_first_time(paths: StatePaths, missing: str) -> None:
-    initialise(paths, now=NOW)
+    first = initialise(paths, now=NOW)
     getattr(paths, missing).unlink()
-    initialise(paths, now=NOW)
+    assert initialise(paths, now=NOW).fleet_keys == first.fleet_keys
     assert getattr(paths, missing).exists()
-    Authority.load(paths.authority)
+
+
+def test_an_authority_without_its_database_is_not_taken_for_a_new_fleet(paths: StatePaths) -> None:
+    initialise(paths, now=NOW)
+    paths.database.unlink()
+    with pytest.raises(BrokenAuthority, match="expected its key in the database, found none; restore"):
+        initialise(paths, now=NOW)
+
+
+def test_no_file_of_the_folder_holds_a_private_key_in_the_clear(paths: StatePaths) -> None:
+    initialise(paths, now=NOW)
+    files = [path for path in paths.folder.rglob("*") if path.is_file()]
+    assert [path for path in files if b"PRIVATE KEY" in path.read_bytes()] == []
 
 
 def test_public_file_holds_public_keys_only(paths: StatePaths) -> None:

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 
 from shoal_fleet.access import login_sessions, service
 from shoal_fleet.access.csrf import FIELD, HEADER, Provenance, check_origin, check_provenance
-from shoal_fleet.access.roles import EVERYWHERE, Held, Reach, Role, reach
+from shoal_fleet.access.roles import EVERYWHERE, USER, Held, Known, Reach, Role, reach
 from shoal_fleet.access.scope import enter, limit
 from shoal_fleet.audit.recorder import READING, AuditRecorder, note_request
 from shoal_fleet.database import Sessions
@@ -43,6 +43,10 @@ class Caller(NamedTuple):
     held: frozenset[Held]
     reach: Reach
     """The projects in which they have the role that the route asks for."""
+    person: str
+    """Who answers for what they do (`roles.Known`)."""
+    ends_at: float | None
+    """When their token ends."""
 
 
 async def read_caller(request: Request) -> Caller:
@@ -76,6 +80,10 @@ class Gate:
             CrossSite: a cookie that another site made the browser send.
         """
         return await self._admit(request, bearer, basic, needed=Role.VIEWER)
+
+    async def fleet_viewer(self, request: Request, bearer: _Bearer, basic: _Basic) -> Caller:
+        """Who may read in every project: for numbers over all of them. Raises as `viewer`."""
+        return await self._admit(request, bearer, basic, needed=Role.VIEWER, is_everywhere=True)
 
     async def operator(self, request: Request, bearer: _Bearer, basic: _Basic) -> Caller:
         """Who may change devices, enrolment and rollouts. Raises as `viewer`."""
@@ -120,26 +128,28 @@ class Gate:
         if token is not None:
             if bearer is None and request.method not in READING and is_from_browser(request.headers):
                 check_origin(await read_provenance(request))  # a browser sends HTTP Basic along whoever made it ask
-            actor, held = await run_in_threadpool(self._recognise_token, token)
+            known = await run_in_threadpool(self._recognise_token, token)
         else:
-            actor, held = await self._recognise_cookie(request)
+            known = await self._recognise_cookie(request)
+        actor, held = known.actor, known.held
         reached = reach(held, needed)
         if not reached or (is_everywhere and EVERYWHERE not in reached):
             where = " of every project" if is_everywhere else ""
             found = ", ".join(sorted(str(one) for one in held)) or "no role"
+            if known.person.startswith(USER) and known.person != actor:
+                found += f"; a token holds no more than its maker, {known.person}, does now"
             raise WrongRole(f"{actor}: expected the role {needed.value}{where}, found {found}")
-        caller = Caller(actor, held, reached)
+        caller = Caller(actor, held, reached, known.person, known.ends_at)
         request.state.caller = caller
         enter(reached)
         await run_in_threadpool(note_request, self.recorder, request, actor=actor)
         return caller
 
-    def _recognise_token(self, token: str) -> tuple[str, frozenset[Held]]:
+    def _recognise_token(self, token: str) -> Known:
         with self._sessions() as session:
-            known = service.authenticate(session, token, now=self._clock())
-        return f"token:{known.name}", known.held
+            return service.authenticate(session, token, now=self._clock())
 
-    async def _recognise_cookie(self, request: Request) -> tuple[str, frozenset[Held]]:
+    async def _recognise_cookie(self, request: Request) -> Known:
         secret = request.cookies.get(COOKIE)
         if secret is None:
             raise NotAllowed("no API token: expected one as bearer, or as the password of HTTP Basic")
@@ -147,10 +157,9 @@ class Gate:
             check_provenance(await read_provenance(request), secret=secret)
         return await run_in_threadpool(self._recognise_session, secret)
 
-    def _recognise_session(self, secret: str) -> tuple[str, frozenset[Held]]:
+    def _recognise_session(self, secret: str) -> Known:
         with self._sessions() as session:
-            known = login_sessions.recognise(session, secret, now=self._clock())
-        return f"user:{known.name}", known.held
+            return login_sessions.recognise(session, secret, now=self._clock())
 
 
 def is_from_browser(headers: Headers) -> bool:

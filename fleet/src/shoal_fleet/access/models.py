@@ -65,15 +65,28 @@ class LoginSession(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), index=True)
     created_at: Mapped[float]
     last_seen_at: Mapped[float]
+    vouched_until: Mapped[float | None]
+    """How long the identity provider's word counts; None where the person has a password here."""
+
+
+class KnownBrowser(Base):
+    """A browser with which a user has logged in. Of its cookie only the digest is kept."""
+
+    __tablename__ = "known_browser"
+
+    secret_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("user_account.id"), index=True)
+    seen_at: Mapped[float]
+    """When the user last logged in with it."""
 
 
 class LoginFailures(Base):
-    """How often somebody, or an address, failed to log in of late."""
+    """How often somebody failed to log in of late, by what `throttle.py` counts."""
 
     __tablename__ = "login_failures"
 
     subject_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
-    """Of the user's name or of the address: what was typed into the wrong field isn't kept."""
+    """Of the user's name, of the address, or of both: what was typed into the wrong field isn't kept."""
     failures: Mapped[int]
     last_at: Mapped[float] = mapped_column(index=True)
 
@@ -91,6 +104,10 @@ class ApiToken(Base):
     last_used_at: Mapped[float | None]
     expires_at: Mapped[float | None]
     revoked_at: Mapped[float | None]
+    made_by: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    """As the audit log names them; empty where it isn't known any more."""
+    person: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    """Who answers for it: where a token made it, who answers for that one. Empty where it isn't known any more."""
 
 
 class TokenRole(Base):

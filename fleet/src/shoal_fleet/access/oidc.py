@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 from shoal_fleet.access.roles import Held, Role
 from shoal_fleet.configuration import OidcSettings
-from shoal_fleet.errors import BadConfiguration, NotAllowed
+from shoal_fleet.errors import BadConfiguration, NotAllowed, ProviderDown
 from shoal_fleet.times import Clock
 
 ALGORITHMS = ("RS256", "ES256")
 """Of ID tokens: neither `none` nor one whose key the fleet itself would have."""
 
-SCOPE = "openid profile email"
 TIMEOUT_S = 10.0
+DISCOVERY_S = 600.0
+"""How long what the provider says of itself is taken as it was."""
 MAX_SUBJECT_CHARACTERS = 255
 """Of the provider (OpenID Connect Core 1.0, section 2)."""
 _LEEWAY_S = 60
@@ -39,6 +40,24 @@ class Person(NamedTuple):
     """Issuer and its name for the person, which never changes."""
     name: str
     held: frozenset[Held]
+
+
+class Refresh(NamedTuple):
+    """With what the provider is asked again whether it still vouches for a person. A secret."""
+
+    token: str
+    nonce: str
+    """Of the login: an ID token that has one at all has this."""
+    subject: str
+    """Of the person (`Person.subject`)."""
+
+
+class Vouched(NamedTuple):
+    """The provider's word."""
+
+    person: Person
+    refresh: Refresh | None
+    """None from a provider that gives no refresh token."""
 
 
 class Attempt(NamedTuple):
@@ -73,6 +92,7 @@ class Provider:
         self._settings = settings
         self._redirect_uri = redirect_uri
         self._clock = clock
+        self._found: tuple[float, Mapping[str, str]] | None = None
         self._client_secret = _read_text(settings.client_secret_file) if settings.client_secret_file else None
         try:
             self._tls = ssl.create_default_context(cafile=settings.ca_file or None)
@@ -83,7 +103,7 @@ class Provider:
         """Where to send the browser.
 
         Raises:
-            NotAllowed: the provider doesn't answer as it should.
+            NotAllowed, ProviderDown: the provider doesn't answer as it should.
         """
         with self._open() as client:
             endpoint = self._discover(client)["authorization_endpoint"]
@@ -92,29 +112,50 @@ class Provider:
             )
         return str(url)
 
-    def finish(self, code: str, attempt: Attempt) -> Person:
+    def finish(self, code: str, attempt: Attempt) -> Vouched:
         """Exchange the code that the browser brought back for the word of the provider.
 
         Raises:
-            NotAllowed: the provider doesn't answer as it should, or doesn't vouch for a person who has a role here.
+            NotAllowed: the provider doesn't vouch for a person.
+            ProviderDown: it doesn't answer as it should.
         """
         with self._open() as client:
             found = self._discover(client)
             try:
-                token = client.fetch_token(found["token_endpoint"], code=code, code_verifier=attempt.verifier)
+                answer = client.fetch_token(found["token_endpoint"], code=code, code_verifier=attempt.verifier)
             except self._failures as error:
                 raise NotAllowed(f"login: the provider took no code ({type(error).__name__})") from None
             keys = self._fetch(client, found["jwks_uri"])
-        id_token = token.get("id_token") if isinstance(token, Mapping) else None
-        if not isinstance(id_token, str):
-            raise NotAllowed("login: the provider sent no ID token")
-        return self._read_person(self._verify(id_token, keys, attempt))
+        return self._read_word(answer, keys, nonce=attempt.nonce, is_login=True)
+
+    def renew(self, refresh: Refresh) -> Vouched:
+        """Ask again (OpenID Connect Core 1.0, section 12).
+
+        Raises:
+            NotAllowed: the provider no longer vouches for the person.
+            ProviderDown: it doesn't answer as it should, or without an ID token: that says nothing of the person.
+        """
+        with self._open() as client:
+            found = self._discover(client)
+            try:
+                answer = client.refresh_token(found["token_endpoint"], refresh_token=refresh.token)
+            except self._failures as error:
+                if getattr(error, "error", "") == "invalid_grant":
+                    raise NotAllowed("login: the provider has ended it") from None
+                raise ProviderDown(f"login: the provider renews nothing ({type(error).__name__})") from None
+            keys = self._fetch(client, found["jwks_uri"])
+        if not isinstance(answer, Mapping) or "id_token" not in answer:
+            raise ProviderDown("login: the provider renews without an ID token")
+        vouched = self._read_word(answer, keys, nonce=refresh.nonce, is_login=False)
+        if vouched.person.subject != refresh.subject:
+            raise NotAllowed("login: the provider renews it for another person")
+        return vouched if vouched.refresh else vouched._replace(refresh=refresh)
 
     def _open(self) -> Any:
         return self._client(
             self._settings.client_id,
             self._client_secret,
-            scope=SCOPE,
+            scope=self._settings.scope,
             redirect_uri=self._redirect_uri,
             code_challenge_method="S256",
             token_endpoint_auth_method="client_secret_basic" if self._client_secret else "none",
@@ -124,6 +165,12 @@ class Provider:
         )
 
     def _discover(self, client: Any) -> Mapping[str, str]:
+        now = self._clock()
+        if self._found is None or not 0 <= now - self._found[0] < DISCOVERY_S:
+            self._found = now, self._fetch_endpoints(client)
+        return self._found[1]
+
+    def _fetch_endpoints(self, client: Any) -> Mapping[str, str]:
         found = self._fetch(client, self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found.get("issuer") != self._settings.issuer:
             raise NotAllowed(
@@ -133,7 +180,7 @@ class Provider:
         for name, url in endpoints.items():
             if not isinstance(url, str) or not url.startswith("https://"):
                 raise NotAllowed(f"login: expected the provider to name an https address as its {name}")
-        return found
+        return {name: str(url) for name, url in endpoints.items()}
 
     def _fetch(self, client: Any, url: str) -> Mapping[str, Any]:
         try:
@@ -141,12 +188,21 @@ class Provider:
             reply.raise_for_status()
             found = reply.json()
         except self._failures as error:
-            raise NotAllowed(f"login: the provider doesn't answer at {url} ({type(error).__name__})") from None
+            raise ProviderDown(f"login: the provider doesn't answer at {url} ({type(error).__name__})") from None
         if not isinstance(found, Mapping):
-            raise NotAllowed(f"login: the provider doesn't answer with an object at {url}")
+            raise ProviderDown(f"login: the provider doesn't answer with an object at {url}")
         return found
 
-    def _verify(self, id_token: str, keys: Mapping[str, Any], attempt: Attempt) -> Mapping[str, Any]:
+    def _read_word(self, answer: Any, keys: Mapping[str, Any], *, nonce: str, is_login: bool) -> Vouched:
+        id_token = answer.get("id_token") if isinstance(answer, Mapping) else None
+        if not isinstance(id_token, str):
+            raise NotAllowed("login: the provider sent no ID token")
+        person = self._read_person(self._verify(id_token, keys, nonce=nonce, is_login=is_login))
+        token = answer.get("refresh_token")
+        has_token = isinstance(token, str) and token != ""
+        return Vouched(person, Refresh(token, nonce, person.subject) if has_token else None)
+
+    def _verify(self, id_token: str, keys: Mapping[str, Any], *, nonce: str, is_login: bool) -> Mapping[str, Any]:
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt
         from joserfc.errors import JoseError
@@ -154,6 +210,8 @@ class Provider:
 
         try:
             token = jwt.decode(id_token, KeySet.import_key_set(dict(keys)), algorithms=list(ALGORITHMS))  # type: ignore[arg-type]
+            # One that comes with a renewal need not have the nonce (section 12.2).
+            expected = nonce if is_login or "nonce" in token.claims else None
             claims = CodeIDToken(
                 token.claims,
                 token.header,
@@ -161,7 +219,7 @@ class Provider:
                     "iss": {"essential": True, "value": self._settings.issuer},
                     "aud": {"essential": True, "value": self._settings.client_id},
                 },
-                params={"nonce": attempt.nonce, "client_id": self._settings.client_id},
+                params={"nonce": expected, "client_id": self._settings.client_id},
             )
             claims.validate(now=int(self._clock()), leeway=_LEEWAY_S)
         except (JoseError, ValueError, KeyError, TypeError) as error:

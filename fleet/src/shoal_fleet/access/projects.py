@@ -66,6 +66,19 @@ def claim_release_name(session: Session, name: str, *, project: str | None, with
     return row.project
 
 
+def check_target_within(session: Session, path: str, *, within: Reach) -> None:
+    """Make sure that a target isn't of the releases of another project: those are in a folder of their name.
+
+    What lies elsewhere, such as the keys of assignments, is the whole fleet's.
+
+    Raises:
+        NotFound: it is; the answer is that for a target that isn't here.
+    """
+    row = session.get(ReleaseName, path.partition("/")[0])
+    if row is not None and not is_within(row.project, within):
+        raise NotFound(f"target {path[:200]!r}: not here")
+
+
 def project_of_release(session: Session, name: str) -> str:
     """The project of the releases of that name.
 

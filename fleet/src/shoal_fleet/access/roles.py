@@ -6,6 +6,7 @@ Rules only. A role counts in one project, or in all of them where the project is
 import enum
 import re
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from shoal_fleet.errors import Refused, WrongRole
@@ -14,6 +15,9 @@ EVERYWHERE = "*"
 """Stands for every project, also those that are yet to be made."""
 DEFAULT_PROJECT = "default"
 """The project that every fleet begins with."""
+
+USER = "user:"
+"""How a person's name begins who is a user; other people are the fleet itself and accounts of the server."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9@+._-]{0,62}"
 """Pattern of the names of users and tokens."""
@@ -59,8 +63,13 @@ class Held(NamedTuple):
 class Known(NamedTuple):
     """Somebody who was recognised."""
 
-    name: str
+    actor: str
+    """As the audit log names them: `user:anna` or `token:ci`."""
     held: frozenset[Held]
+    person: str
+    """Who answers for what they do: of a token, who made it. Empty where that isn't known."""
+    ends_at: float | None
+    """When their token ends, in Unix seconds; None for one without an end, and for people."""
 
 
 def check_name(name: str, *, pattern: str, what: str) -> None:
@@ -76,6 +85,22 @@ def check_name(name: str, *, pattern: str, what: str) -> None:
 def reach(held: Iterable[Held], needed: Role) -> Reach:
     """The projects in which what is held amounts to a role."""
     return frozenset(one.project for one in held if needed in _INCLUDED[one.role])
+
+
+def cut(held: Iterable[Held], *, limit: Iterable[Held]) -> frozenset[Held]:
+    """What is held, as far as `limit` amounts to it, too."""
+    both: dict[str, set[Role]] = {EVERYWHERE: set()}
+    for one, other in product(held, limit):
+        if EVERYWHERE in (one.project, other.project) or one.project == other.project:
+            project = other.project if one.project == EVERYWHERE else one.project
+            both.setdefault(project, set()).update(_INCLUDED[one.role] & _INCLUDED[other.role])
+    return frozenset(
+        Held(project, role)
+        for project, roles in both.items()
+        for role in roles
+        if not any(role in _INCLUDED[other] for other in roles - {role})
+        and (project == EVERYWHERE or role not in both[EVERYWHERE])
+    )
 
 
 def is_within(project: str, allowed: Reach) -> bool:

@@ -76,17 +76,17 @@ class AccessRoutes:
         return self._show_user(name)
 
     def set_roles(self, name: str, body: NewRoles, caller: Asking) -> UserView:
-        """Give a user these roles and no others. They must log in again."""
+        """Give a user these roles and no others. They must log in again, and tokens that they made hold no more."""
         with self._sessions() as session:
             users.set_roles(session, name, to_held(body.roles), actor=caller.actor, now=self._clock())
         return self._show_user(name)
 
     def disable_user(self, name: str, caller: Asking) -> UserView:
-        """Keep a user out, at once."""
+        """Keep a user out, at once, and the tokens that they made."""
         return self._set_disabled(name, caller.actor, is_disabled=True)
 
     def enable_user(self, name: str, caller: Asking) -> UserView:
-        """Let a user in again."""
+        """Let a user in again, and the tokens that they made."""
         return self._set_disabled(name, caller.actor, is_disabled=False)
 
     def list_tokens(self, caller: Asking) -> list[ApiTokenView]:
@@ -95,10 +95,14 @@ class AccessRoutes:
             return [ApiTokenView.of(token) for token in service.list_tokens(session, within=caller.reach)]
 
     def create_token(self, body: NewApiToken, caller: Asking) -> MadeToken:
-        """Make an API token. Its secret is in this answer and nowhere else."""
+        """Make an API token. Its secret is in this answer and nowhere else.
+
+        One that a token makes ends no later than that one.
+        """
         check_within(body.project, caller.reach)
         now = self._clock()
-        expires_at = None if body.ttl_s is None else now + body.ttl_s
+        wanted = None if body.ttl_s is None else now + body.ttl_s
+        expires_at = service.choose_end(wanted, parent=caller.ends_at)
         with self._sessions() as session:
             token = service.create_token(
                 session,
@@ -107,6 +111,7 @@ class AccessRoutes:
                 project=body.project,
                 expires_at=expires_at,
                 actor=caller.actor,
+                person=caller.person,
                 now=now,
             )
         return MadeToken(name=body.name, token=token, expires_at=expires_at)

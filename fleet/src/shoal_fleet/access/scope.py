@@ -18,7 +18,7 @@ from shoal_fleet.access.roles import EVERYWHERE, Reach
 from shoal_fleet.database import Base, Sessions
 from shoal_fleet.devices.models import Device
 from shoal_fleet.releases.models import Release
-from shoal_fleet.rollouts.models import Rollout
+from shoal_fleet.rollouts.models import ApprovalPolicy, PolicyApproval, Rollout
 
 _reach: ContextVar[Reach] = ContextVar("reach")
 """Of the request that this task, or the thread that works for it, is about."""
@@ -96,5 +96,8 @@ _SPECIAL: Mapping[type[Any], _Condition | None] = {
     UserRole: None,
     TokenRole: None,
     User: None,
+    # The policy of the whole fleet counts in each project.
+    ApprovalPolicy: None,
+    PolicyApproval: None,
 }
 """Classes whose columns don't say it. Those with None are read whole by routes that check the reach themselves."""

@@ -1,6 +1,7 @@
 """Which people may use the fleet, with which roles?
 
-Whatever takes something away from a user ends their sessions in the same transaction.
+Whatever takes something away from a user ends their sessions in the same transaction. Their tokens hold no more than
+they do, which `service.authenticate` looks up each time.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -109,6 +110,14 @@ def take_from_provider(session: Session, *, subject: str, name: str, held: Colle
     return user
 
 
+def drop_from_provider(session: Session, *, subject: str, now: float) -> None:
+    """Take every role from a user whom the provider gives none any more, in the caller's transaction."""
+    user = session.scalar(select(User).where(User.subject == subject))
+    if user is not None and list_roles(session, user):
+        detail = {"roles": _replace_roles(session, user, []), "by": "provider"}
+        audit.append(session, actor=audit.FLEET, action="user.roles_changed", subject=user.name, detail=detail, now=now)
+
+
 def set_roles(session: Session, name: str, held: Iterable[Held], *, actor: str, now: float) -> User:
     """Give a user these roles and no others.
 
@@ -143,7 +152,7 @@ def set_password(session: Session, name: str, password: str, *, passwords: Passw
 
 
 def set_disabled(session: Session, name: str, *, is_disabled: bool, actor: str, now: float) -> User:
-    """Keep a user out, or let them in again. Their name and roles stay.
+    """Keep a user and their tokens out, or let them in again. Their name and roles stay.
 
     Raises:
         NotFound: no such user.

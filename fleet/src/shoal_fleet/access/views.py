@@ -34,6 +34,14 @@ class NewProject(BaseModel):
     name: ProjectName
 
 
+class ProjectChoice(BaseModel):
+    """To which project something is to belong."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    project: ProjectName
+
+
 class NewUser(BaseModel):
     """A user who is to be made."""
 
@@ -61,7 +69,7 @@ class NewRoles(BaseModel):
 
 
 class NewApiToken(BaseModel):
-    """A token that is to be made; without `ttl_s` it counts until it is revoked."""
+    """A token that is to be made; without `ttl_s` it counts until it is revoked, or the one that makes it ends."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,6 +122,8 @@ class ApiTokenView(BaseModel):
     last_used_at: float | None
     """To the minute."""
     expires_at: float | None
+    made_by: str
+    """As the audit log names them; empty where it isn't known any more."""
 
     @classmethod
     def of(cls, token: ListedToken) -> Self:
@@ -124,6 +134,7 @@ class ApiTokenView(BaseModel):
             created_at=token.row.created_at,
             last_used_at=token.row.last_used_at,
             expires_at=token.row.expires_at,
+            made_by=token.row.made_by,
         )
 
 

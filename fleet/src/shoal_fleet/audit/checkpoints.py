@@ -6,10 +6,8 @@ database and this key can rewrite the log and sign it again: only what was kept 
 """
 
 import logging
-from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from shoal_wire import audit
 from shoal_wire.audit import AuditCheckpoint, AuditHead
 from shoal_wire.envelope import KeySigner, public_text
@@ -20,12 +18,12 @@ from sqlalchemy.orm import Session
 from shoal_fleet.audit import service
 from shoal_fleet.audit.models import AuditCheckpointRow, AuditRow
 from shoal_fleet.database import Sessions, writing
-from shoal_fleet.errors import BrokenState
-from shoal_fleet.pki.files import make_private_folder, write_whole
+from shoal_fleet.kek.vault import Vault
+from shoal_fleet.signing_keys import open_signing_key
 from shoal_fleet.times import Clock
 
-KEY_FILE = "audit.pem"
-"""Among the fleet's online keys."""
+KEY_NAME = "audit"
+"""Of its row among the fleet's private keys."""
 
 INTERVAL_S = 3600.0
 
@@ -41,24 +39,15 @@ class AuditKey:
         self.public = public_text(key.public_key())
 
     @classmethod
-    def load_or_create(cls, folder: Path) -> "AuditKey":
-        """Read it from the folder of the online keys; a new one is on disk when this returns.
+    def load_or_create(cls, sessions: Sessions, *, vault: Vault, now: float) -> "AuditKey":
+        """Read it; a new one is committed when this returns.
 
         Raises:
-            BrokenState: the file holds no Ed25519 key.
+            BrokenState: its row doesn't open.
+            Conflict: the wrapping key was changed since the vault was opened.
         """
-        make_private_folder(folder)
-        path = folder / KEY_FILE
-        if not path.exists():
-            made = Ed25519PrivateKey.generate()
-            write_whole(path, made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        try:
-            key = load_pem_private_key(path.read_bytes(), password=None)
-        except (ValueError, TypeError) as error:
-            raise BrokenState(f"{path}: expected a private key in PEM, found none ({error})") from None
-        if not isinstance(key, Ed25519PrivateKey):
-            raise BrokenState(f"{path}: expected an Ed25519 key, found {type(key).__name__}")
-        return cls(key)
+        with sessions() as session, writing(session):
+            return cls(open_signing_key(session, KEY_NAME, vault=vault, now=now))
 
 
 class Checkpoints:
@@ -68,7 +57,12 @@ class Checkpoints:
         self._sessions = sessions
         self._clock = clock
         self._is_first = True
+        self._trouble: str | None = None
         self.key = key
+
+    def find_trouble(self) -> str | None:
+        """What is wrong with the log, as `renew` last found it; None where it agrees."""
+        return self._trouble
 
     def sign(self, head: AuditHead) -> bytes:
         """A checkpoint in its envelope."""
@@ -81,7 +75,9 @@ class Checkpoints:
         """
         with self._sessions() as session, writing(session):
             newest = session.scalar(select(AuditCheckpointRow).order_by(AuditCheckpointRow.sequence.desc()).limit(1))
-            if newest is not None and not self._agrees(session, newest):
+            self._trouble = None if newest is None else self._find_change(session, newest)
+            if self._trouble is not None:
+                _log.error("%s", self._trouble)
                 return
             head, now = service.find_head(session), self._clock()
             is_due = newest is None or self._is_first or now - newest.at >= INTERVAL_S
@@ -90,22 +86,18 @@ class Checkpoints:
                 _log.info("audit log: checkpoint at entry %d, digest %s", head.sequence, head.digest)
         self._is_first = False
 
-    def _agrees(self, session: Session, row: AuditCheckpointRow) -> bool:
+    def _find_change(self, session: Session, row: AuditCheckpointRow) -> str | None:
         try:
             checkpoint = self._open(row)
         except WireError as error:
-            _log.error("audit log: the last checkpoint can't be trusted: %s", error)
-            return False
+            return f"audit log: the last checkpoint can't be trusted: {error}"
         found = session.scalar(select(AuditRow.digest).where(AuditRow.sequence == checkpoint.sequence))
-        if found != checkpoint.digest:
-            _log.error(
-                "audit log: entry %d was signed with the digest %s, found %s: the log was changed; compare it with the "
-                "last export",
-                checkpoint.sequence,
-                checkpoint.digest,
-                found or "no such entry",
-            )
-        return found == checkpoint.digest
+        if found == checkpoint.digest:
+            return None
+        return (
+            f"audit log: entry {checkpoint.sequence} was signed with the digest {checkpoint.digest}, found "
+            f"{found or 'no such entry'}: the log was changed; compare it with the last export"
+        )
 
     def _open(self, row: AuditCheckpointRow) -> AuditCheckpoint:
         what = f"audit checkpoint at entry {row.sequence}"

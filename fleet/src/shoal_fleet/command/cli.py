@@ -8,12 +8,25 @@ from importlib.metadata import version
 
 from shoal_wire.errors import WireError
 
-from shoal_fleet.command import audit, device, keys, login, project, release, rollout, secret, token, tuning, user
+from shoal_fleet.command import (
+    audit,
+    device,
+    keys,
+    login,
+    profile,
+    project,
+    release,
+    rollout,
+    secret,
+    token,
+    tuning,
+    user,
+)
 from shoal_fleet.command.demo import command as demo
 from shoal_fleet.command.errors import INTERRUPTED, READER_LEFT, CommandError
 from shoal_fleet.command.output import printable
 
-_COMMANDS = (demo, login, keys, device, release, rollout, secret, tuning, audit, user, token, project)
+_COMMANDS = (demo, login, keys, device, release, rollout, secret, tuning, profile, audit, user, token, project)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

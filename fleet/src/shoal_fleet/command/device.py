@@ -1,8 +1,10 @@
 """Which devices are there, how does a new one come in, and how is one shut out? `shoal device …`"""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from shoal_fleet.command import exposed
@@ -10,14 +12,18 @@ from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
 from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, when
 from shoal_fleet.command.parsers import add_command, add_group
-from shoal_fleet.command.views import Device, EnrolmentToken, Warnings, describe_board, parse
+from shoal_fleet.command.private_files import write_private
+from shoal_fleet.command.views import Device, EnrolmentToken, Warnings, describe_agent, describe_board, parse
 
+BOOT_FILE = "shoal-enrol.toml"
+"""Where a board looks, on its boot partition."""
 _COLUMNS: Columns[Device] = {
     "NAME": lambda device: device.name,
     "ID": lambda device: device.id,
     "PROFILE": lambda device: device.profile,
     "STATE": lambda device: _state(device),
     "RUNS": lambda device: _runs(device),
+    "AGENT": lambda device: device.agent_version,
     "LAST SEEN (UTC)": lambda device: when(device.last_seen),
 }
 
@@ -52,6 +58,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     token.add_argument("--name", required=True, help="label of the new device; it may change later")
     token.add_argument("--project", help="that it will be in; needed where you have several")
     token.add_argument("--valid-for", type=int, default=3600, metavar="SECONDS", help="default: one hour")
+    token.add_argument(
+        "--boot-file",
+        type=Path,
+        metavar="PATH",
+        help=f"write it into a file for the board's boot partition in place of printing it: the board enrols by itself "
+        f"at its first start. A folder gets a {BOOT_FILE}",
+    )
     revoke = add_command(
         actions,
         "revoke",
@@ -108,7 +121,16 @@ def _add_lifecycle(
         run=_rename,
     )
     rename.add_argument("--name", required=True, help="what it is to be called")
-    for parser in (*others, decommission, replace, release, rename):
+    move = add_command(
+        actions,
+        "move",
+        summary="have a device be of another project",
+        description="Have a device be of another project. It goes on with what it runs. Its rollouts must be over.",
+        example="shoal device move yard-3 --project garden",
+        run=_move,
+    )
+    move.add_argument("--project", required=True, help="that it is to be in; you are admin of both")
+    for parser in (*others, decommission, replace, release, rename, move):
         parser.add_argument("device", help="id or name")
 
 
@@ -132,7 +154,7 @@ def _show(arguments: argparse.Namespace) -> None:
         "id": device.id,
         "project": device.project,
         "profile": device.profile,
-        "agent": device.agent_version,
+        "agent": describe_agent(device),
         "state": _state(device),
         "held": device.held_at and f"since {when(device.held_at)} UTC: {device.held_reason}",
         "certificate": device.certificate_ends_at
@@ -154,8 +176,20 @@ def _token(arguments: argparse.Namespace) -> None:
         wanted = {"name": arguments.name, "project": arguments.project, "ttl_s": arguments.valid_for}
         shown = client.post("/api/v1/enrolment-tokens", wanted)
     made = parse(shown, EnrolmentToken, what="enrolment token")
-    print(f"good for one board until {when(made.expires_at)} UTC; there: shoal-agent enrol TOKEN", file=sys.stderr)
+    until = f"good for one board until {when(made.expires_at)} UTC"
+    if arguments.boot_file:
+        path = arguments.boot_file / BOOT_FILE if arguments.boot_file.is_dir() else arguments.boot_file
+        write_private(path, _boot_file(made.token, name=arguments.name).encode())
+        print(f"{until}, in {path}; it belongs on the boot partition as {BOOT_FILE}", file=sys.stderr)
+        return
+    print(f"{until}; there: sudo shoal-agent enrol TOKEN", file=sys.stderr)
     print_result(shown, as_json=arguments.json, text=made.token)
+
+
+def _boot_file(token: str, *, name: str) -> str:
+    """What `shoal-agent enrol --file` reads. JSON's strings are TOML's but for DEL."""
+    quoted = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f'token = "{token}"\nname = {quoted}\n'
 
 
 def _revoke(arguments: argparse.Namespace) -> None:
@@ -204,6 +238,13 @@ def _rename(arguments: argparse.Namespace) -> None:
         shown = client.post(f"{_path(arguments.device)}/rename", {"name": arguments.name})
     device = parse(shown, Device, what="device")
     print_result(shown, as_json=arguments.json, text=f"{device.id} is called {printable(device.name)}")
+
+
+def _move(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        shown = client.post(f"{_path(arguments.device)}/move", {"project": arguments.project})
+    device = parse(shown, Device, what="device")
+    print_result(shown, as_json=arguments.json, text=printable(f"{device.name} ({device.id}) is in {device.project}"))
 
 
 def _path(device: str) -> str:

@@ -5,9 +5,11 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cryptography.hazmat.primitives import hashes
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
 
 from shoal_fleet.command import key_changes, reseal
+from shoal_fleet.command.changing import changing
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, UsageError
 from shoal_fleet.command.metadata import NextMetadata, Signatories, first_root, first_targets
@@ -172,7 +174,8 @@ def _show(arguments: argparse.Namespace) -> None:
     publisher = open_publisher(arguments)
     with Client() as client:
         present, trust = open_present(client, publisher)
-    root, floors = present.root.signed, present.floors()
+        root, floors = present.root.signed, present.floors()
+        authorities = [one.fingerprint(hashes.SHA256()).hex() for one in present.authorities()]
     roles = {}
     for role in (*ROLES, "snapshot", "timestamp"):
         threshold, keyids = root.roles[role].threshold, root.roles[role].keyids
@@ -184,6 +187,7 @@ def _show(arguments: argparse.Namespace) -> None:
         "ends": ", ".join(f"{role} {when(at)}" for role, at in sorted(trust.expires.items())),
         "floors": ", ".join(f"{name} {floor}" for name, floor in sorted(floors.floors.items())) or "none",
         "revoked": f"{len(floors.revoked)} single releases",
+        "authorities": ", ".join(digest[:12] for digest in authorities) or "all that the fleet's own vouch for",
     }
     for one in trust.ending:
         state = "has ended" if one.is_expired else "ends soon"
@@ -195,18 +199,16 @@ def _show(arguments: argparse.Namespace) -> None:
         "ending": trust.ending,
         "floors": floors.floors,
         "revoked": floors.revoked,
+        "authorities": authorities,
     }
     print_result(result, as_json=arguments.json, text=listing(pairs))
 
 
 def _refresh(arguments: argparse.Namespace) -> None:
     before = None if arguments.all else datetime.now(UTC) + SOON
-    key_changes.carry_out(
-        arguments,
-        title="refresh",
-        says=("signs anew what ends soon",),
-        change=lambda change: change.refresh(before=before),
-    )
+    with changing(arguments) as work:
+        work.made.refresh(before=before)
+        work.end(title="refresh", says=("signs anew what ends soon",))
 
 
 def _sign(arguments: argparse.Namespace) -> None:

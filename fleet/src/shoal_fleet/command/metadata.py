@@ -10,15 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 
-from cryptography.hazmat.primitives.serialization import load_der_public_key
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
 from securesystemslib.signer import Key, SSlibKey
 from shoal_wire.encoding import encode
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, AssignmentKeys
 from shoal_wire.metadata import (
+    AUTHORITIES_PATH,
     BIN_PREFIX,
     FLOORS_PATH,
     RELEASES_PER_BIN,
     SIGNED_AT,
+    FleetAuthorities,
     Floors,
     bit_length_for,
     is_own_path,
@@ -146,6 +149,11 @@ class Change:
     def set_assignment_keys(self, keys: Sequence[str]) -> None:
         """Say which keys of the fleet may assign."""
         self._set_own(ASSIGNMENT_KEYS_PATH, encode(AssignmentKeys(keys=tuple(keys))))
+
+    def set_authorities(self, authorities: Sequence[x509.Certificate]) -> None:
+        """Say whom boards trust to vouch for the fleet's servers."""
+        pems = tuple(one.public_bytes(Encoding.PEM).decode() for one in authorities)
+        self._set_own(AUTHORITIES_PATH, encode(FleetAuthorities(certificates=pems)))
 
     def set_role(self, role: str, signatories: Signatories) -> None:
         """Give a role other keys. Those of `targets` sign everything anew, bins too."""

@@ -14,6 +14,7 @@ from shoal_wire.encoding import Label, Text, decode_struct
 from shoal_wire.errors import Malformed
 from shoal_wire.grant import Grant
 from shoal_wire.manifest import parse_manifest, target_path
+from shoal_wire.metadata import AUTHORITIES_PATH
 from tuf.api.metadata import Metadata, Root, Targets
 
 from shoal_fleet.command.errors import CommandError, UsageError
@@ -165,6 +166,8 @@ def record(pending: Pending, publisher: Publisher) -> None:
     if pending.release is not None:
         made = parse_manifest(_decode(pending.release.manifest))
         publisher.record_released([*list_released(publisher), target_path(name=made.name, version=made.version)])
+    if AUTHORITIES_PATH in pending.files:
+        publisher.record_authorities(_decode(pending.files[AUTHORITIES_PATH]))
     raws = {Root.type: pending.root, Targets.type: pending.targets, **pending.bins}
     for name, metadata, _ in _documents(pending):
         publisher.record_signed(_decode(raws[name] or ""), version=metadata.signed.version, role=name)

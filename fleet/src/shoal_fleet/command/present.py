@@ -7,9 +7,10 @@ was signed in this folder last, or a taken-over fleet could have entries added o
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from cryptography import x509
 from shoal_wire.encoding import decode
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, AssignmentKeys
-from shoal_wire.metadata import FLOORS_PATH, MAX_FLOORS_BYTES, Floors
+from shoal_wire.metadata import AUTHORITIES_PATH, FLOORS_PATH, MAX_FLOORS_BYTES, Floors, parse_authorities
 from tuf.api.exceptions import UnsignedMetadataError
 from tuf.api.metadata import Metadata, Root, SuccinctRoles, TargetFile, Targets
 from tuf.api.serialization import DeserializationError, SerializationError
@@ -86,6 +87,11 @@ class Present:
         """What was revoked."""
         raw = self._own(FLOORS_PATH)
         return Floors() if raw is None else decode(raw, Floors, what=FLOORS_PATH, limit_bytes=MAX_FLOORS_BYTES)
+
+    def authorities(self) -> tuple[x509.Certificate, ...]:
+        """Whom boards trust to vouch for the fleet's servers; none where nothing was signed of that."""
+        raw = self._own(AUTHORITIES_PATH)
+        return () if raw is None else parse_authorities(raw)
 
     def assignment_keys(self) -> AssignmentKeys:
         """Which keys of the fleet may assign.

@@ -5,6 +5,8 @@ A folder of mode 0700 that the fleet never sees:
     root.pem, targets.pem    the TUF keys (PKCS#8, encrypted where a passphrase was given), unless they are elsewhere
     publisher.json           the fleet's public keys; which keys of the publisher count, by URI, and how many must sign
     signed/N.ROLE.json       metadata of each role that this publisher signed and the fleet took
+    released.json            releases that were published from this folder
+    authorities.json         the authorities of the fleet that were named from this folder last
     pending/*.json           what others must sign too before it can be published
     content-keys/            the content key of each distinct plaintext (`content_keys.py`)
 
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from securesystemslib.signer import Signer
@@ -28,6 +31,7 @@ from shoal_wire.envelope import parse_public_key
 from shoal_wire.errors import Malformed
 from shoal_wire.grant import parse_hpke_public
 from shoal_wire.hybrid_key import HybridPublicKey, parse_hybrid_public
+from shoal_wire.metadata import parse_authorities
 
 from shoal_fleet.command.content_keys import ContentKeys
 from shoal_fleet.command.errors import CommandError, UsageError
@@ -242,6 +246,24 @@ class Publisher:
     def record_released(self, paths: Iterable[str]) -> None:
         """Remember which releases were published from this folder, all of them."""
         write_private(self.folder / "released.json", msgspec.json.encode(sorted(set(paths))))
+
+    def authorities(self) -> tuple[x509.Certificate, ...]:
+        """The authorities of the fleet that were named from this folder last; none before the first time.
+
+        Raises:
+            CommandError: the file is damaged.
+        """
+        path = self.folder / "authorities.json"
+        try:
+            return parse_authorities(path.read_bytes())
+        except FileNotFoundError:
+            return ()
+        except Malformed as error:
+            raise _damaged(Malformed(f"{path}: {error}")) from None
+
+    def record_authorities(self, raw: bytes) -> None:
+        """Remember which authorities the fleet took from here: the content of the target."""
+        write_private(self.folder / "authorities.json", raw)
 
     def pending_file(self, title: str) -> Path:
         """Where what others must sign too waits for them."""

@@ -13,10 +13,12 @@ from shoal_wire.encoding import encode
 from shoal_wire.grant import FLEET, Grant, GrantContext, make_grant
 from shoal_wire.manifest import Manifest, ReleaseDraft, target_path
 
+from shoal_fleet.command import agent_release
+from shoal_fleet.command.changing import changing
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, UsageError
 from shoal_fleet.command.metadata import Change, lists
-from shoal_fleet.command.output import Columns, listing, print_result, print_table, upload_progress, when
+from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, upload_progress, when
 from shoal_fleet.command.parsers import add_command, add_group
 from shoal_fleet.command.pending import Pending, ReleasePart, make_pending
 from shoal_fleet.command.present import Present
@@ -62,6 +64,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     revoke.add_argument("version", type=int, help="release")
     revoke.add_argument("--retire", action="store_true", help="only list it no longer: boards may still go back to it")
     add_publisher_options(revoke)
+    move = add_command(
+        actions,
+        "move",
+        summary="have all releases of a model be of another project",
+        description="Have all releases of a model, and with them its rollouts, be of another project. Devices that\n"
+        "run one go on with it. Its rollouts must be over.",
+        example="shoal release move note-events --project garden",
+        run=_move,
+    )
+    move.add_argument("name", help="model")
+    move.add_argument("--project", required=True, help="that they are to be in; you are admin of both")
+    agent_release.add_parser(actions)
     add_command(
         actions,
         "list",
@@ -124,26 +138,17 @@ def make_release_pending(
 def _revoke(arguments: argparse.Namespace) -> None:
     name, version = arguments.name, arguments.version
     path = target_path(name=name, version=version)
-    publisher = open_publisher(arguments)
-    with publisher.locked(), Client() as client:
-        present, _ = open_present(client, publisher)
-        listed = present.find(path)
+    word = "retire" if arguments.retire else "revoke"
+    with changing(arguments) as work:
+        listed = work.present.find(path)
         if listed is None:
             raise UsageError(f"{name} {version}: expected a release that is listed, found none: `shoal release list`")
-        change = Change(present, now=datetime.now(UTC))
-        change.unlist([path])
+        work.made.unlist([path])
         if not arguments.retire:
-            floors = change.floors
-            change.set_floors(msgspec.structs.replace(floors, revoked=(*floors.revoked, listed.hashes["sha256"])))
-        word = "retire" if arguments.retire else "revoke"
-        pending = make_pending(
-            change.finish(),
-            trusted_root=present.root.to_bytes(),
-            fleet=client.login.url,
-            title=f"{word}-{name}-{version}",
-            says=(f"{word}s {name} {version}, manifest {listed.hashes['sha256']}",),
-        )
-        waits = conclude(pending, client=client, publisher=publisher)
+            floors = work.made.floors
+            work.made.set_floors(msgspec.structs.replace(floors, revoked=(*floors.revoked, listed.hashes["sha256"])))
+        says = f"{word}s {name} {version}, manifest {listed.hashes['sha256']}"
+        waits = work.publish(title=f"{word}-{name}-{version}", says=(says,))
     done = f"{word}d" if waits is None else f"waits for other signatures in {waits}"
     result = {"name": name, "version": version, "waits": None if waits is None else str(waits)}
     print_result(result, as_json=arguments.json, text=f"{name} {version}: {done}")
@@ -188,6 +193,14 @@ def confirm_release(client: Client, manifest: Manifest, *, digest: str) -> dict[
     return {key: value for key, value in shown.items() if key != "manifest"}
 
 
+def _move(arguments: argparse.Namespace) -> None:
+    with Client() as client:
+        path = f"/api/v1/releases/{quote(arguments.name, safe='')}/move"
+        shown = client.post(path, {"project": arguments.project})
+    text = printable(f"releases of {arguments.name} are in {arguments.project}")
+    print_result(shown, as_json=arguments.json, text=text)
+
+
 def _list(arguments: argparse.Namespace) -> None:
     with Client() as client:
         shown = client.get("/api/v1/releases")
@@ -201,17 +214,24 @@ def _show(arguments: argparse.Namespace) -> None:
         shown = client.get(_path(arguments.name, arguments.version))
     release = parse(shown, Release, what="release")
     manifest = parse(shown["manifest"], Manifest, what="manifest")
-    variants = [f"{one.name} ({one.format}, {one.precision})" for model in manifest.models for one in model.variants]
     pairs = {
         "release": f"{release.name} {release.version}",
         "manifest": release.manifest_sha256,
         "created": when(release.created_at),
         "licence": manifest.licence,
         "provenance": manifest.provenance,
-        "variants": ", ".join(variants),
+        **_describe_content(manifest),
         "files": f"{len(manifest.files)}, {sum(file.ciphertext_bytes for file in manifest.files)} bytes sealed",
     }
     print_result(shown, as_json=arguments.json, text=listing(pairs))
+
+
+def _describe_content(manifest: Manifest) -> dict[str, str]:
+    if manifest.agent is not None:
+        trees = ", ".join(f"{tree.machine} with Python {tree.python}" for tree in manifest.agent.trees)
+        return {"agent": f"{manifest.agent.version} for {trees}"}
+    variants = [f"{one.name} ({one.format}, {one.precision})" for model in manifest.models for one in model.variants]
+    return {"variants": ", ".join(variants)}
 
 
 def _path(name: str, version: int) -> str:

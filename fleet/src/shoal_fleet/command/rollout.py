@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.live import Live
 
+from shoal_fleet.command import policy
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, Unreachable
 from shoal_fleet.command.output import Columns, print_result, print_table, printable, table, when
 from shoal_fleet.command.parsers import add_command, add_group, seconds
-from shoal_fleet.command.views import Attempt, Rollout, RolloutDetail, RolloutPolicy, parse
+from shoal_fleet.command.views import Attempt, Rollout, RolloutDetail, parse
 
 _COLUMNS: Columns[Attempt] = {
     "DEVICE": lambda attempt: attempt.name,
@@ -33,7 +34,6 @@ _LIST_COLUMNS: Columns[Rollout] = {
 _POLL_S = 0.5
 _ENDED = {"succeeded", "failed", "aborted"}
 _WAITING = "waiting"
-_POLICY = "/api/v1/rollouts/policy"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -81,26 +81,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         example="shoal rollout approve 12",
         run=_approve,
     )
-    _add_policy(actions)
+    policy.add_parser(actions)
     for parser in (show, watch, abort, approve):
         parser.add_argument("id", type=int, help="number of the rollout")
     for parser in (start, watch):
         parser.add_argument(
             "--timeout", type=seconds, default=3600.0, metavar="SECONDS", help="watch no longer than this (an hour)"
         )
-
-
-def _add_policy(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    policy = add_command(
-        actions,
-        "policy",
-        summary="how many approvals a rollout needs",
-        description="Show, or with --approvals change, how many people other than who starts a rollout must approve "
-        "it. To stop a rollout never needs approval.",
-        example="shoal rollout policy --approvals 1",
-        run=_policy,
-    )
-    policy.add_argument("--approvals", type=int, metavar="N", help="from 0 (none) on")
 
 
 def _add_start(
@@ -180,17 +167,6 @@ def _approve(arguments: argparse.Namespace) -> None:
         shown = client.post(f"/api/v1/rollouts/{arguments.id}/approve", {})
     rollout = parse(shown, RolloutDetail, what="rollout")
     print_result(shown, as_json=arguments.json, text=f"rollout {rollout.id} is {_state(rollout)}")
-
-
-def _policy(arguments: argparse.Namespace) -> None:
-    with Client() as client:
-        if arguments.approvals is None:
-            shown = client.get(_POLICY)
-        else:
-            shown = client.post(_POLICY, {"approvals": arguments.approvals})
-    approvals = parse(shown, RolloutPolicy, what="policy").approvals
-    text = f"a rollout needs {approvals or 'no'} approval{'' if approvals == 1 else 's'}"
-    print_result(shown, as_json=arguments.json, text=text)
 
 
 def _fetch(client: Client, number: int) -> tuple[object, RolloutDetail]:

@@ -16,6 +16,7 @@ _COLUMNS: Columns[ApiToken] = {
     "NAME": lambda token: token.name,
     "ROLES": lambda token: describe_roles(token.roles),
     "MADE (UTC)": lambda token: when(token.created_at),
+    "BY": lambda token: token.made_by,
     "LAST USED (UTC)": lambda token: when(token.last_used_at),
     "ENDS (UTC)": lambda token: when(token.expires_at),
 }
@@ -41,7 +42,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         run=_add,
     )
     add_scope_options(add)
-    add.add_argument("--valid-for", type=int, metavar="SECONDS", help="default: until it is revoked")
+    add.add_argument(
+        "--valid-for",
+        type=int,
+        metavar="SECONDS",
+        help="default: until it is revoked, or the token ends that you are logged in with",
+    )
     revoke = add_command(
         actions,
         "revoke",

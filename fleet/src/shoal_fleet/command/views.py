@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 from shoal_wire.encoding import Seconds, Sha256
-from shoal_wire.messages import ReleaseReference, SlotReport
+from shoal_wire.messages import AgentReport, ReleaseReference, SlotReport
 from shoal_wire.tuning import BoardKind, Candidate, MeasuredCandidate
 
 from shoal_fleet.command.errors import CommandError
@@ -27,6 +27,7 @@ class Reported(msgspec.Struct, frozen=True):
     slots: tuple[SlotReport, ...]
     update: Update | None
     kind: BoardKind | None = None
+    agent: AgentReport | None = None
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -157,10 +158,21 @@ class RolloutDetail(Rollout, frozen=True, kw_only=True):
     devices: tuple[Attempt, ...]
 
 
-class RolloutPolicy(msgspec.Struct, frozen=True):
-    """What a rollout needs before it begins."""
+class PolicyProposal(msgspec.Struct, frozen=True):
+    """A lower number of approvals, which waits for approval itself."""
 
     approvals: int
+    by: str
+    approved_by: tuple[str, ...]
+    approvals_needed: int
+
+
+class RolloutPolicy(msgspec.Struct, frozen=True):
+    """What a rollout needs before it begins, in every project or in one."""
+
+    approvals: int
+    project: str = "*"
+    proposal: PolicyProposal | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -229,6 +241,7 @@ class ApiToken(msgspec.Struct, frozen=True):
     created_at: Seconds
     last_used_at: Seconds | None
     expires_at: Seconds | None
+    made_by: str = ""
 
 
 class MadeToken(msgspec.Struct, frozen=True):
@@ -243,6 +256,15 @@ def describe_board(kind: BoardKind) -> str:
     threads = f"{kind.processors} {'thread' if kind.processors == 1 else 'threads'}"
     words = (kind.board, f"{kind.processor} ({kind.architecture})", threads, kind.governor)
     return ", ".join(filter(None, (*words, "emulated" if kind.is_emulated else "")))
+
+
+def describe_agent(device: Device) -> str:
+    """The agent of a device, and whether it can update itself."""
+    about = device.reported.agent if device.reported else None
+    if about is None:
+        return device.agent_version
+    words = f"{device.agent_version}, Python {about.python}" + (", on trial" if about.is_on_trial else "")
+    return words if about.can_update else f"{words}; can't update itself: {about.why_not}"
 
 
 def parse(answer: object, kind: type[_Kind], *, what: str) -> _Kind:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.messages import Reported, SlotReport, UpdateReport
 from shoal_wire.tuning import is_placed_on
 from shoal_wire.update import FAILED, TERMINAL, UpdateState
@@ -19,6 +20,7 @@ from shoal_fleet.devices.models import Device
 from shoal_fleet.messaging.models import RefusedMessages
 from shoal_fleet.rollouts import approvals
 from shoal_fleet.rollouts import service as rollouts
+from shoal_fleet.rollouts.approvals import Approver
 from shoal_fleet.rollouts.machine import DeviceState, RolloutState
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice
 from shoal_fleet.telemetry import queries
@@ -27,7 +29,7 @@ from shoal_fleet.telemetry.queries import Pace
 from shoal_fleet.tuning import service as tuning
 from shoal_fleet.tuning.models import TunedRow
 
-WINDOW_S = 30.0
+WINDOW_S = 150.0
 """Over how long pace and latency are shown."""
 
 ROLLOUTS = 8
@@ -95,6 +97,8 @@ class RolloutLine(NamedTuple):
     started_by: str
     started_at: float
     attempts: Sequence[AttemptLine]
+    may_approve: bool
+    """Whether who looks may approve it now."""
 
 
 class RefusedLine(NamedTuple):
@@ -110,13 +114,15 @@ class Status(NamedTuple):
     """All that the page shows."""
 
     now: float
+    warnings: Sequence[str]
+    """What somebody should look after."""
     devices: Sequence[DeviceLine]
     rollouts: Sequence[RolloutLine]
     refused: Sequence[RefusedLine]
 
 
-def read_status(session: Session, *, now: float) -> Status:
-    """Look at the whole fleet."""
+def read_status(session: Session, *, now: float, viewer: Approver, warnings: Sequence[str] = ()) -> Status:
+    """Look at the whole fleet, as `viewer` sees it."""
     paces = queries.measure_pace(session, now=now, window_s=WINDOW_S)
     answers = queries.find_last_answers(session)
     deaths = queries.count_deaths(session, now=now)
@@ -135,12 +141,14 @@ def read_status(session: Session, *, now: float) -> Status:
     refused = session.scalars(select(RefusedMessages).order_by(RefusedMessages.last_at.desc()).limit(20))
     return Status(
         now=now,
+        warnings=warnings,
         devices=lines,
         rollouts=[
             describe_rollout(
                 rollout,
                 rollouts.list_attempts(session, rollout.id),
                 approvers=approvals.list_approvers(session, rollout),
+                may_approve=approvals.may_approve(session, rollout, viewer),
             )
             for rollout in rollouts.list_rollouts(session, limit=ROLLOUTS)
         ],
@@ -163,8 +171,8 @@ def describe_device(device: Device, reported: Reported | None, found: Findings) 
                 device_id=device.id,
                 model=slot.release if slot else "",
                 release=str(slot.current.version) if slot and slot.current else "",
-                engine=f"{slot.engine} {slot.engine_version}".strip() if slot else "",
-                tuned=_describe_tuning(slot, found.verdicts) if slot else "",
+                engine=_describe_engine(device, slot) if slot else "",
+                tuned=_describe_tuning(slot, found.verdicts) if slot and slot.release != AGENT_RELEASE else "",
                 state=state,
                 deaths=found.deaths,
                 pace=found.pace,
@@ -176,7 +184,11 @@ def describe_device(device: Device, reported: Reported | None, found: Findings) 
 
 
 def describe_rollout(
-    rollout: Rollout, attempts: Sequence[tuple[RolloutDevice, Device]], *, approvers: Sequence[str] = ()
+    rollout: Rollout,
+    attempts: Sequence[tuple[RolloutDevice, Device]],
+    *,
+    approvers: Sequence[str] = (),
+    may_approve: bool = False,
 ) -> RolloutLine:
     """A line for the rollout, and one for each of its devices."""
     state = rollout.state.value
@@ -192,6 +204,7 @@ def describe_rollout(
         attempts=[
             AttemptLine(_ATTEMPT_TONES[row.state], device.name, row.state.value, row.reason) for row, device in attempts
         ],
+        may_approve=may_approve,
     )
 
 
@@ -205,12 +218,19 @@ def _describe_state(device: Device, slot: SlotReport | None, update: UpdateRepor
     if update is not None and update.state not in TERMINAL and _concerns(update, slot):
         return Tone.BUSY, f"updating to {update.target.version}: {update.state.value}"
     if slot is None or slot.current is None:
-        return Tone.OFF, "has no model"
+        return Tone.OFF, "the package's own" if slot and slot.release == AGENT_RELEASE else "has no model"
     if slot.serving is None:
         return Tone.BAD, "does not serve"
     if update is not None and update.state in FAILED and _concerns(update, slot):
         return Tone.BUSY, f"serving; {_OUTCOMES[update.state]} {update.target.version}"
     return Tone.GOOD, "serving"
+
+
+def _describe_engine(device: Device, slot: SlotReport) -> str:
+    """What runs it; the agent is run by none, and says its own version."""
+    if slot.release == AGENT_RELEASE:
+        return f"version {device.agent_version}"
+    return f"{slot.engine} {slot.engine_version}".strip()
 
 
 def _describe_tuning(slot: SlotReport, verdicts: Mapping[str, TunedRow]) -> str:

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-from shoal_fleet.console.page import Visitor, document, element, escape, table, wrap
+from shoal_fleet.console.page import Visitor, document, element, escape, form, table, wrap
 from shoal_fleet.console.status import AttemptLine, DeviceLine, RolloutLine, Status, Tone
+from shoal_fleet.errors import FleetError
 from shoal_fleet.telemetry.queries import DEATHS_WINDOW_S
 
 _DEVICES = (
@@ -30,12 +31,15 @@ _REFUSED = (("Device", "tight"), ("Channel", "tight"), ("Messages", "number"), (
 _NONE = '<span class="soft">–</span>'
 
 
-def render_status(status: Status, *, visitor: Visitor) -> str:
-    """The page."""
+def render_status(status: Status, *, visitor: Visitor, fault: FleetError | None = None) -> str:
+    """The page. `fault`: why what was just asked for was refused."""
     devices = table(_DEVICES, [[_device_cells(line, now=status.now)] for line in status.devices])
-    rollouts = table(_ROLLOUTS, [_rollout_rows(line, now=status.now) for line in status.rollouts])
+    rollouts = table(_ROLLOUTS, [_rollout_rows(line, now=status.now, csrf=visitor.csrf) for line in status.rollouts])
+    warnings = "".join(element("li", words) for words in status.warnings)
     main = (
-        element("h2", "Devices")
+        (element("p", fault, css="fault") if fault else "")
+        + (element("h2", "Warnings") + wrap("ul", warnings, css="card warnings") if warnings else "")
+        + element("h2", "Devices")
         + _card(devices, is_empty=not status.devices, empty="No device yet. Make a token with: shoal device token")
         + element("h2", "Rollouts")
         + _card(rollouts, is_empty=not status.rollouts, empty="No rollout yet. Start one with: shoal rollout start")
@@ -48,7 +52,13 @@ def render_status(status: Status, *, visitor: Visitor) -> str:
         main += element("h2", "Refused messages") + _card(table(_REFUSED, [rows]), is_empty=False, empty="")
     at = datetime.fromtimestamp(status.now, UTC)
     main += element("p", f"As of {at:%Y-%m-%d %H:%M:%S} UTC", css="soft")
-    return document("Shoal: status", main, is_live=True, visitor=visitor)
+    # A page with a fault is at the form's address, which can't be asked for again.
+    return document("Shoal: status", main, is_live=fault is None, visitor=visitor)
+
+
+def approve_path(number: int | str) -> str:
+    """Where the form of a rollout that waits for approval is sent to."""
+    return f"/rollouts/{number}/approve"
 
 
 def say_ago(seconds: float) -> str:
@@ -91,10 +101,10 @@ def _deaths(deaths: int) -> str:
     return " " + element("span", f"{workers} died in the last {DEATHS_WINDOW_S / 3600:.0f} h", css="warning tight")
 
 
-def _rollout_rows(line: RolloutLine, *, now: float) -> list[tuple[str, ...]]:
+def _rollout_rows(line: RolloutLine, *, now: float, csrf: str) -> list[tuple[str, ...]]:
     """One row for each device; what they share stands in the first."""
     first = (
-        f"{_dot(line.tone)}{line.number} {escape(line.state)}",
+        f"{_dot(line.tone)}{line.number} {escape(line.state)}" + (_approval(line, csrf=csrf) if csrf else ""),
         escape(line.release),
         escape(say_ago(now - line.started_at) + (f" by {line.started_by}" if line.started_by else "")),
     )
@@ -102,6 +112,12 @@ def _rollout_rows(line: RolloutLine, *, now: float) -> list[tuple[str, ...]]:
         (*(first if index == 0 else ("", "", "")), *_attempt_cells(attempt))
         for index, attempt in enumerate(line.attempts)
     ]
+
+
+def _approval(line: RolloutLine, *, csrf: str) -> str:
+    if not line.may_approve:
+        return ""
+    return form(approve_path(line.number), "<button>Approve</button>", csrf=csrf, css="approval")
 
 
 def _attempt_cells(attempt: AttemptLine) -> tuple[str, str, str]:

@@ -6,7 +6,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from shoal_fleet.access import moves
 from shoal_fleet.access.gate import Asking, Gate
+from shoal_fleet.access.roles import check_within
+from shoal_fleet.access.views import ProjectChoice
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.devices import lifecycle, service
@@ -75,6 +78,13 @@ class DeviceRoutes:
             renamed = lifecycle.rename(session, device, name=body.name, actor=caller.actor, now=self._clock())
         return DeviceView.of(renamed)
 
+    def move_device(self, device: str, body: ProjectChoice, caller: Asking) -> DeviceView:
+        """Have a device be of another project. It goes on with what it runs."""
+        check_within(body.project, caller.reach)
+        with self._sessions() as session:
+            moved = moves.move_device(session, device, project=body.project, actor=caller.actor, now=self._clock())
+            return DeviceView.of(moved)
+
 
 def make_router(
     *,
@@ -97,4 +107,6 @@ def make_router(
         ("/{device}/rename", routes.rename_device),
     ):
         router.add_api_route(path, handler, methods=["POST"], dependencies=operator)
+    admin = [Depends(gate.admin)]
+    router.add_api_route("/{device}/move", routes.move_device, methods=["POST"], dependencies=admin)
     return router

@@ -63,6 +63,17 @@ class BoardView(BaseModel):
         return cls.model_validate(msgspec.to_builtins(kind) | {"fingerprint": kind.fingerprint})
 
 
+class AgentView(BaseModel):
+    """How the device stands to releases of the agent itself."""
+
+    machine: str
+    python: str
+    state_format: int
+    can_update: bool
+    why_not: str
+    is_on_trial: bool
+
+
 class ReportedView(BaseModel):
     """What the device last said of itself, in a document that it signed."""
 
@@ -73,6 +84,8 @@ class ReportedView(BaseModel):
     slots: list[SlotView]
     update: UpdateView | None
     kind: BoardView | None
+    agent: AgentView | None = None
+    """None from an agent that is older than such releases."""
 
     @classmethod
     def of(cls, reported: Reported) -> Self:

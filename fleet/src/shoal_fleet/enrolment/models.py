@@ -15,7 +15,7 @@ class EnrolmentTokenRow(Base):
     name: Mapped[str] = mapped_column(String(200))
     """Label that the device will have."""
     project: Mapped[str] = mapped_column(String(63), default="default", server_default=text("'default'"))
-    """That it will be in."""
+    """That it will be in; one that replaces a device will be where that one is then."""
     created_at: Mapped[float]
     expires_at: Mapped[float]
     keys_sha256: Mapped[str | None] = mapped_column(String(64))

@@ -60,7 +60,8 @@ def create_token(
 ) -> tuple[str, float]:
     """Make a token for one new device of that name; returns it, for the only time, and when it ends.
 
-    `replaces` is the id of the device whose place the new one takes: it is shut out when the new one enrols.
+    `replaces` is the id of the device whose place the new one takes: it is shut out when the new one enrols, in the
+    project that it is in then.
 
     Raises:
         NotFound: no such project.
@@ -139,7 +140,7 @@ def enrol(session: Session, *, secret: str, claim: Claim, terms: Terms, now: flo
         device = Device(
             id=new_device_id(),
             name=token.name,
-            project=token.project,
+            project=token.project if old is None else old.project,
             profile=claim.request.profile,
             agent_version=claim.request.agent_version,
             identity_key=claim.request.identity_key,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.encoding import decode
 from shoal_wire.messages import Desired
 from sqlalchemy import select
@@ -41,7 +42,7 @@ def list_exposed(session: Session, devices: Collection[str]) -> list[Exposed]:
     holding = session.scalars(
         select(Release)
         .join(ReleaseKey, ReleaseKey.release_id == Release.id)
-        .where(ReleaseKey.ciphertext_sha256.in_(held))
+        .where(ReleaseKey.ciphertext_sha256.in_(held), Release.name != AGENT_RELEASE)  # the agent is no secret
         .distinct()
         .order_by(Release.name, Release.version.desc())
     ).all()

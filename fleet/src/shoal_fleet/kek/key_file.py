@@ -21,6 +21,8 @@ TAG_FILE = "CACHEDIR.TAG"
 _SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55\n"
 _WHY = "# Holds the key of this fleet's secrets: a back-up that has both gives the models away.\n"
 _KEY_BYTES = 32
+_MOST_BYTES = 1024
+"""Of a file that are looked at."""
 _NONCE_BYTES = 12
 _CONTEXT = b"shoal/kek/file/v1"
 
@@ -69,7 +71,8 @@ def open_key_file(uri: str, *, state: Path, may_make: bool) -> KeyFile:
     try:
         if may_make and not path.exists():
             _make(path)
-        text = path.read_bytes()
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
     except OSError as error:
         raise BadConfiguration(
             f"kek {uri[:200]}: {path}: {error.strerror}; without this key no secret of the fleet opens: restore it"

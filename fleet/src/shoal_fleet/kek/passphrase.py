@@ -69,10 +69,10 @@ class Passphrase:
         return AESGCM(derivation.derive(self._passphrase))
 
 
-def open_passphrase(uri: str) -> Passphrase:
-    """The key of `passphrase:SOURCE`. The source is read here, once.
+def open_passphrase(uri: str, *, is_new: bool) -> Passphrase:
+    """The key of `passphrase:SOURCE`. The source is read here, once; see `read_secret`.
 
     Raises:
         BadConfiguration: it can't be read.
     """
-    return Passphrase(read_secret(uri.removeprefix("passphrase:"), what=f"kek {uri[:200]}"))
+    return Passphrase(read_secret(uri.removeprefix("passphrase:"), what="kek passphrase", is_new=is_new))

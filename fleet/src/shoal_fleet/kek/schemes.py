@@ -16,6 +16,7 @@ from typing import Protocol
 from shoal_fleet.errors import BadConfiguration
 from shoal_fleet.kek.key_file import open_key_file, resolve_key_file
 from shoal_fleet.kek.passphrase import open_passphrase
+from shoal_fleet.kek.secret_source import find_file
 from shoal_fleet.kek.token import open_token
 
 ENTRY_POINTS = "shoal.kek"
@@ -47,7 +48,7 @@ class KeyEncryptionKey(Protocol):
 
 
 def open_kek(uri: str, *, state: Path, may_make: bool = False) -> KeyEncryptionKey:
-    """The key of that URI. Where it may be made, a key file that isn't there is; nothing else is made ever.
+    """The key of that URI. Where it may be made, a key file that isn't there is, and a passphrase counts as new.
 
     Raises:
         BadConfiguration: no such scheme, a package is missing, or the key can't be reached.
@@ -69,8 +70,12 @@ def open_kek(uri: str, *, state: Path, may_make: bool = False) -> KeyEncryptionK
 
 
 def lies_beside(uri: str, *, state: Path) -> bool:
-    """Whether who copies the state folder copies this key with it."""
-    return uri.startswith("file:") and resolve_key_file(uri, state=state).is_relative_to(state.resolve())
+    """Whether who copies the state folder copies this key, or the passphrase that it is made of, with it."""
+    scheme, _, rest = uri.partition(":")
+    file = resolve_key_file(uri, state=state) if scheme == "file" else None
+    if scheme == "passphrase":
+        file = find_file(rest)
+    return file is not None and file.is_relative_to(state.resolve())
 
 
 def _explain_missing(scheme: str, uri: str) -> str:
@@ -80,11 +85,11 @@ def _explain_missing(scheme: str, uri: str) -> str:
             f"{scheme!r} in the group {ENTRY_POINTS!r}"
         )
     known = ", ".join(f"{name}:" for name in (*_SCHEMES, *KMS_SCHEMES))
-    return f"kek {uri[:200]!r}: expected a URI that begins with one of {known}"
+    return f"kek: expected a URI that begins with one of {known}, found {scheme[:20] + ':' if ':' in uri else 'none'}"
 
 
 _SCHEMES: Mapping[str, Callable[[str, Path, bool], KeyEncryptionKey]] = {
     "file": lambda uri, state, may_make: open_key_file(uri, state=state, may_make=may_make),
-    "passphrase": lambda uri, _state, _may_make: open_passphrase(uri),
+    "passphrase": lambda uri, _state, may_make: open_passphrase(uri, is_new=may_make),
     "pkcs11": lambda uri, _state, _may_make: open_token(uri),
 }

@@ -1,9 +1,9 @@
 """Where does a passphrase or PIN come from, so that no setting and no argument holds it?
 
 fd:N              read from that file descriptor until its end, then closed
-file:PATH         a file, by its first line's end; best on a file system that isn't a disk
+file:PATH         a file, without the line's end; best on a file system that isn't a disk
 credential:NAME   $CREDENTIALS_DIRECTORY/NAME, as systemd's LoadCredential= and SetCredentialEncrypted= give it
-prompt            asked for at the terminal
+prompt            asked for at the terminal; twice where it is new
 """
 
 import getpass
@@ -16,18 +16,28 @@ from shoal_fleet.errors import BadConfiguration
 MAX_SECRET_BYTES = 4096
 
 
-def read_secret(source: str, *, what: str) -> bytes:
-    """The secret, without the line break after it.
+def read_secret(source: str, *, what: str, is_new: bool = False) -> bytes:
+    """The secret, without the line break after it; at most `MAX_SECRET_BYTES` are read.
+
+    Args:
+        is_new: something will be wrapped by it for the first time. Then a mistake must be noticed now: at the terminal
+            it is asked for twice, and one that is longer than what is read is refused.
 
     Raises:
-        BadConfiguration: no such source, or nothing in it. The message never repeats what was read.
+        BadConfiguration: no such source, nothing in it, or too much. The message never repeats what was read, nor what
+            stands in the place of a source: that may be the secret itself, given by mistake.
     """
     kind, _, rest = source.partition(":")
     reader = _SOURCES.get(kind)
     if reader is None:
-        raise BadConfiguration(f"{what}: expected it from one of {', '.join(_SOURCES)}, found {source[:80]!r}")
+        raise BadConfiguration(f"{what}: expected it from one of {', '.join(_SOURCES)}, found something else")
     try:
-        secret = reader(rest).rstrip(b"\r\n")
+        read = reader(rest)
+        if is_new and kind == "prompt" and _ask_again() != read:
+            raise ValueError("it was not the same both times; nothing was changed")
+        if is_new and len(read) > MAX_SECRET_BYTES:
+            raise ValueError(f"expected at most {MAX_SECRET_BYTES} bytes")
+        secret = read[:MAX_SECRET_BYTES].rstrip(b"\r\n")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error or type(error).__name__
         raise BadConfiguration(f"{what}: can't be read from {source[:200]!r}: {reason}") from None
@@ -36,14 +46,20 @@ def read_secret(source: str, *, what: str) -> bytes:
     return secret
 
 
+def find_file(source: str) -> Path | None:
+    """The file that a secret comes from; None where it comes from somewhere else."""
+    kind, _, rest = source.partition(":")
+    return Path(rest).resolve() if kind == "file" else None
+
+
 def _read_descriptor(rest: str) -> bytes:
     with os.fdopen(int(rest), "rb") as file:
-        return file.read(MAX_SECRET_BYTES)
+        return file.read(MAX_SECRET_BYTES + 1)
 
 
 def _read_file(rest: str) -> bytes:
     with Path(rest).open("rb") as file:
-        return file.read(MAX_SECRET_BYTES)
+        return file.read(MAX_SECRET_BYTES + 1)
 
 
 def _read_credential(rest: str) -> bytes:
@@ -57,6 +73,10 @@ def _read_credential(rest: str) -> bytes:
 
 def _ask(_rest: str) -> bytes:
     return getpass.getpass("secret of the key-encryption key: ").encode()
+
+
+def _ask_again() -> bytes:
+    return getpass.getpass("the same again, as it is new: ").encode()
 
 
 _SOURCES: Mapping[str, Callable[[str], bytes]] = {

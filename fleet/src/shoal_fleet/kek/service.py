@@ -1,13 +1,14 @@
-"""How is the vault opened, and how does it get another wrapping key?"""
+"""How is the vault opened, how does it get another wrapping key, and which private keys does it keep?"""
 
 import logging
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from shoal_fleet.errors import BadConfiguration
+from shoal_fleet.errors import BadConfiguration, BrokenState, Conflict
 from shoal_fleet.kek.models import FleetSecret, WrappingKey
 from shoal_fleet.kek.schemes import KEY_FILE, KeyEncryptionKey, lies_beside, open_kek
 from shoal_fleet.kek.vault import WRAPPING_KEY_BYTES, Vault
@@ -18,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def unlock(session: Session, *, uri: str, state: Path, now: float) -> Vault:
-    """The vault of this database, in the caller's transaction that writes. A new database gets one.
+    """The vault of this database. A new one gets one, in the caller's transaction, which must be one that writes then.
 
     Args:
         uri: of the key-encryption key; empty stands for the one that the database names, or a key file at first.
@@ -30,8 +31,8 @@ def unlock(session: Session, *, uri: str, state: Path, now: float) -> Vault:
     named = uri or (row.kek if row else KEY_FILE)
     if lies_beside(named, state=state):
         _log.warning(
-            "the key-encryption key %s lies in the state folder: who copies both can read the models; leave it out of "
-            "back-ups, and move it with `shoal-fleet kek rotate --to URI`",
+            "the key-encryption key %s lies in the state folder: who copies both has all keys of the fleet; leave it "
+            "out of back-ups, and move it with `shoal-fleet kek rotate --to URI`",
             named,
         )
     kek = open_kek(named, state=state, may_make=row is None)
@@ -78,9 +79,53 @@ def read_secret_key(session: Session, name: str, *, vault: Vault) -> bytes | Non
     return None if row is None else vault.unwrap(row.wrapped, context=_context(name))
 
 
+def read_or_make_secret_key(
+    session: Session, name: str, make: Callable[[], bytes], *, vault: Vault, now: float
+) -> bytes:
+    """The same; where there is none, what `make` returns, which is kept in the caller's transaction.
+
+    Raises:
+        BrokenState, Conflict: as `read_secret_key` and `keep_secret_key`.
+    """
+    kept = read_secret_key(session, name, vault=vault)
+    if kept is None:
+        kept = make()
+        keep_secret_key(session, name, kept, vault=vault, now=now)
+    return kept
+
+
 def keep_secret_key(session: Session, name: str, key: bytes, *, vault: Vault, now: float) -> None:
-    """Keep a private key of the fleet, in the caller's transaction."""
+    """Keep a new private key of the fleet, in the caller's transaction.
+
+    Raises:
+        Conflict: the wrapping key was changed since the vault was opened. What it wraps would never open again.
+    """
+    _check_in_force(session, vault)
     session.add(FleetSecret(name=name, wrapped=vault.wrap(key, context=_context(name)), created_at=now))
+    session.flush()
+
+
+def move_secret_key(session: Session, name: str, *, to: str, vault: Vault) -> None:
+    """Put a private key, which must be there, in the place of another, which is gone then. In the caller's transaction.
+
+    Raises:
+        BrokenState: its row doesn't open.
+    """
+    row = session.get_one(FleetSecret, name)
+    wrapped = vault.wrap(vault.unwrap(row.wrapped, context=_context(name)), context=_context(to))
+    session.merge(FleetSecret(name=to, wrapped=wrapped, created_at=row.created_at))
+    session.delete(row)
+    session.flush()
+
+
+def forget_secret_key(session: Session, name: str) -> None:
+    """Remove a private key, if it is there, in the caller's transaction. Needs no vault."""
+    session.execute(delete(FleetSecret).where(FleetSecret.name == name))
+
+
+def list_secret_keys(session: Session) -> frozenset[str]:
+    """Names of the private keys that are kept. Needs no vault."""
+    return frozenset(session.scalars(select(FleetSecret.name)))
 
 
 def rewrap_secret_keys(session: Session, *, old: Vault, new: Vault) -> int:
@@ -90,6 +135,19 @@ def rewrap_secret_keys(session: Session, *, old: Vault, new: Vault) -> int:
         context = _context(row.name)
         row.wrapped = new.wrap(old.unwrap(row.wrapped, context=context), context=context)
     return len(rows)
+
+
+def _check_in_force(session: Session, vault: Vault) -> None:
+    row = session.scalars(select(FleetSecret).limit(1)).first()
+    if row is None:
+        return
+    try:
+        vault.unwrap(row.wrapped, context=_context(row.name))
+    except BrokenState:
+        raise Conflict(
+            f"fleet key {row.name}: doesn't open under the wrapping key that this program began by; nothing was kept. "
+            "Where `shoal-fleet kek show` says that it was changed just now, run this again; else restore the database"
+        ) from None
 
 
 def _context(name: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ HSMs that were looked at have in common; of AES, TPMs do no mode that detects ch
     wrapped = format u8 = 1 · hash u8 (1 SHA-256, 2 SHA-1) · RSA ciphertext
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -27,6 +28,7 @@ MINIMUM_BITS = 2048
 _FORMAT = 1
 _PATH = frozenset({"token", "object", "id", "serial", "manufacturer", "model", "type"})
 _QUERY = frozenset({"module-path", "pin-source"})
+_LOOKS_LIKE_A_NAME = re.compile(r"[a-z-]+=.*", re.DOTALL)
 
 
 class _Hash(NamedTuple):
@@ -51,29 +53,34 @@ class TokenUri(NamedTuple):
     module_path: str
     pin_source: str
 
+    def __str__(self) -> str:
+        """As messages name the key: nothing of what follows the question mark, where somebody may have put a PIN."""
+        return f"kek pkcs11:token={self.attributes['token'][:80]};object={self.attributes['object'][:80]}"
+
 
 def parse_uri(uri: str) -> TokenUri:
     """Read a PKCS#11 URI.
 
     Raises:
-        BadConfiguration: names what is missing or not known.
+        BadConfiguration: names what is missing or not known, and never a value: one of them may be a PIN.
     """
+    if "pin-value" in uri.lower():
+        raise BadConfiguration("kek pkcs11: a PIN doesn't belong into the URI; give pin-source=file:… instead")
     body, _, query = uri.removeprefix("pkcs11:").partition("?")
-    path = _pairs(body, ";", known=_PATH, uri=uri)
-    asked = _pairs(query, "&", known=_QUERY, uri=uri)
+    path = _pairs(body, ";", known=_PATH)
+    asked = _pairs(query, "&", known=_QUERY)
     missing = [name for name in ("token", "object") if name not in path]
     missing += [name for name in ("module-path", "pin-source") if name not in asked]
     if missing:
-        raise BadConfiguration(f"kek {uri[:200]!r}: expected the attribute {missing[0]}, found none")
+        raise BadConfiguration(f"kek pkcs11: expected the attribute {missing[0]}, found none")
     return TokenUri(path, asked["module-path"], asked["pin-source"])
 
 
 class TokenKey:
     """Wraps by an RSA key whose private half stays in the token."""
 
-    def __init__(self, uri: str, *, pkcs11: ModuleType, pin: str) -> None:
+    def __init__(self, uri: TokenUri, *, pkcs11: ModuleType, pin: str) -> None:
         self._uri = uri
-        self._parsed = parse_uri(uri)
         self._pkcs11 = pkcs11
         self._pin = pin
 
@@ -89,18 +96,18 @@ class TokenKey:
                         return wrapped
                 except self._pkcs11.PyKCS11Error:
                     continue
-        raise BadConfiguration(f"kek {self._uri[:200]}: the token can't decrypt by RSA-OAEP with SHA-256 or SHA-1")
+        raise BadConfiguration(f"{self._uri}: the token can't decrypt by RSA-OAEP with SHA-256 or SHA-1")
 
     def unwrap(self, wrapped: bytes) -> bytes:
         """See `KeyEncryptionKey`."""
         if len(wrapped) < 2 or wrapped[0] != _FORMAT or wrapped[1] not in _HASHES:
-            raise BadConfiguration(f"kek {self._uri[:200]}: what is kept was not wrapped by a key in a token")
+            raise BadConfiguration(f"{self._uri}: what is kept was not wrapped by a key in a token")
         with self._opened() as (session, key):
             try:
                 return self._decrypt(session, key, wrapped)
             except self._pkcs11.PyKCS11Error as error:
                 raise BadConfiguration(
-                    f"kek {self._uri[:200]}: the token can't unwrap the fleet's key ({error}): is it another key?"
+                    f"{self._uri}: the token can't unwrap the fleet's key ({error}): is it another key?"
                 ) from None
 
     def _decrypt(self, session: Any, key: Any, wrapped: bytes) -> bytes:
@@ -115,31 +122,31 @@ class TokenKey:
         """A session in which the PIN was given, and the private key in it."""
         library = self._pkcs11.PyKCS11Lib()
         try:
-            library.load(self._parsed.module_path)
+            library.load(self._uri.module_path)
             session = library.openSession(self._find_slot(library))
         except self._pkcs11.PyKCS11Error as error:
-            raise BadConfiguration(f"kek {self._uri[:200]}: the token can't be reached: {error}") from None
+            raise BadConfiguration(f"{self._uri}: the token can't be reached: {error}") from None
         try:
             try:
                 session.login(self._pin)
             except self._pkcs11.PyKCS11Error as error:
-                raise BadConfiguration(f"kek {self._uri[:200]}: the token refuses the PIN: {error}") from None
+                raise BadConfiguration(f"{self._uri}: the token refuses the PIN: {error}") from None
             yield session, self._find_key(session)
         finally:
             session.closeSession()
 
     def _find_slot(self, library: Any) -> Any:
-        wanted = self._parsed.attributes["token"]
+        wanted = self._uri.attributes["token"]
         slots = library.getSlotList(tokenPresent=True)
         labels = [str(library.getTokenInfo(slot).label).strip() for slot in slots]
         if labels.count(wanted) != 1:
             raise BadConfiguration(
-                f"kek {self._uri[:200]}: expected one token {wanted!r}, found {labels.count(wanted)} among {labels[:8]}"
+                f"{self._uri}: expected one token {wanted!r}, found {labels.count(wanted)} among {labels[:8]}"
             )
         return slots[labels.index(wanted)]
 
     def _find_key(self, session: Any) -> Any:
-        label = self._parsed.attributes["object"]
+        label = self._uri.attributes["object"]
         constants = self._pkcs11
         found = session.findObjects(
             [
@@ -150,7 +157,7 @@ class TokenKey:
         )
         if len(found) != 1:
             raise BadConfiguration(
-                f"kek {self._uri[:200]}: expected one private RSA key {label!r} in the token, found {len(found)}"
+                f"{self._uri}: expected one private RSA key {label!r} in the token, found {len(found)}"
             )
         return found[0]
 
@@ -162,7 +169,7 @@ class TokenKey:
         )
         if modulus.bit_length() < MINIMUM_BITS:
             raise BadConfiguration(
-                f"kek {self._uri[:200]}: an RSA key of {modulus.bit_length()} bits, expected at least {MINIMUM_BITS}"
+                f"{self._uri}: an RSA key of {modulus.bit_length()} bits, expected at least {MINIMUM_BITS}"
             )
         return rsa.RSAPublicNumbers(exponent, modulus).public_key()
 
@@ -177,18 +184,19 @@ def open_token(uri: str) -> TokenKey:
     try:
         import PyKCS11
     except ImportError:
-        raise BadConfiguration(f"kek {uri[:200]}: PyKCS11 isn't installed; install shoal-fleet[pkcs11]") from None
-    pin = read_secret(parsed.pin_source, what=f"PIN of the kek {uri[:200]}")
-    return TokenKey(uri, pkcs11=PyKCS11, pin=pin.decode())
+        raise BadConfiguration(f"{parsed}: PyKCS11 isn't installed; install shoal-fleet[pkcs11]") from None
+    pin = read_secret(parsed.pin_source, what=f"PIN of the {parsed}")
+    return TokenKey(parsed, pkcs11=PyKCS11, pin=pin.decode())
 
 
-def _pairs(text: str, separator: str, *, known: frozenset[str], uri: str) -> Mapping[str, str]:
+def _pairs(text: str, separator: str, *, known: frozenset[str]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for part in filter(None, text.split(separator)):
         name, _, value = part.partition("=")
-        if name == "pin-value":
-            raise BadConfiguration("kek pkcs11: a PIN doesn't belong into the URI; give pin-source=file:… instead")
         if name not in known:
-            raise BadConfiguration(f"kek {uri[:200]!r}: attribute {name!r} isn't known; expected {sorted(known)}")
+            named = repr(name[:20]) if _LOOKS_LIKE_A_NAME.fullmatch(part) else "without a name"
+            raise BadConfiguration(
+                f"kek pkcs11: attribute {named} isn't known; expected some of {', '.join(sorted(known))}"
+            )
         found[name] = unquote(value)
     return found

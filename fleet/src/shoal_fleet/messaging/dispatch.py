@@ -11,7 +11,7 @@ from shoal_wire import envelope, topics
 from shoal_wire.encoding import decode, encode
 from shoal_wire.envelope import Signer
 from shoal_wire.errors import WireError
-from shoal_wire.messages import Presence
+from shoal_wire.messages import Ack, Presence
 from shoal_wire.topics import Down, Up
 from sqlalchemy.orm import Session
 
@@ -72,6 +72,11 @@ class Dispatcher:
             devices.record_reported(session, device_id=device_id, raw=raw, now=now)
             device = devices.find_device(session, device_id)
             rollouts.follow(session, device=device, vault=self._vault, now=now)
+            reported = devices.last_reported(device)
+            is_on_trial = reported is not None and reported.agent is not None and reported.agent.is_on_trial
+            ack = telemetry.acknowledge_report(session, reported) if reported and is_on_trial else None
+        if ack is not None:
+            self._publish_ack(ack)
 
     def _commit_batch(self, device_id: str, raw: bytes) -> None:
         with self._sessions() as session:
@@ -79,8 +84,11 @@ class Dispatcher:
             batch = telemetry.open_batch(raw, device_id=device_id, identity_key=devices.identity_key(device))
         with self._sessions() as session:
             ack = telemetry.commit_batch(session, batch, now=self._clock())
+        self._publish_ack(ack)
+
+    def _publish_ack(self, ack: Ack) -> None:
         payload = envelope.seal(encode(ack), envelope.ACK, self._signer)
-        self._publisher.publish(topics.down(device_id, Down.ACK), payload, retain=False, receipt=None)
+        self._publisher.publish(topics.down(ack.device, Down.ACK), payload, retain=False, receipt=None)
 
     def _count_refused(self, device_id: str, channel: Up, reason: str) -> None:
         with self._sessions() as session, writing(session):

@@ -6,6 +6,7 @@ and is never left out.
 """
 
 import threading
+import time
 from collections import OrderedDict, deque
 from typing import NamedTuple
 
@@ -22,6 +23,18 @@ class Message(NamedTuple):
 
     topic: Topic
     payload: bytes
+
+
+class Load(NamedTuple):
+    """How much waits at one moment."""
+
+    messages: int
+    """And other work."""
+    batch_bytes: int
+    lag_s: float
+    """How long it is since nothing waited."""
+    left_out: int
+    """Batches that found no room since the start."""
 
 
 class Connected:
@@ -48,6 +61,15 @@ class Inbox:
         self._bytes = 0
         self._left_out = 0
         self._is_closed = False
+        self._waiting_since: float | None = None
+
+    @property
+    def load(self) -> Load:
+        """How much waits now."""
+        with self._changed:
+            since = self._waiting_since
+            lag_s = 0.0 if since is None else time.monotonic() - since
+            return Load(len(self._newest) + len(self._batches), self._bytes, lag_s, self._left_out)
 
     @property
     def left_out(self) -> int:
@@ -65,6 +87,7 @@ class Inbox:
                 self._count(work, 1)
             else:
                 self._newest[_key(work)] = work
+            self._note_waiting()
             self._changed.notify()
             return True
 
@@ -73,6 +96,7 @@ class Inbox:
         with self._changed:
             if not (isinstance(work, Message) and work.topic.channel is Up.BATCH):
                 self._newest.setdefault(_key(work), work)
+                self._note_waiting()
 
     def take(self, *, timeout_s: float) -> Work | None:
         """What is next; None where nothing came in time, or the inbox was closed."""
@@ -80,19 +104,30 @@ class Inbox:
             self._changed.wait_for(lambda: self._newest or self._batches or self._is_closed, timeout_s)
             if self._is_closed:
                 return None
-            if self._newest:
-                return self._newest.popitem(last=False)[1]
-            if self._batches:
-                batch = self._batches.popleft()
-                self._count(batch, -1)
-                return batch
-            return None
+            work = self._pop()
+            self._note_waiting()
+            return work
 
     def close(self) -> None:
         """Nothing will be taken any more."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+
+    def _pop(self) -> Work | None:
+        if self._newest:
+            return self._newest.popitem(last=False)[1]
+        if self._batches:
+            batch = self._batches.popleft()
+            self._count(batch, -1)
+            return batch
+        return None
+
+    def _note_waiting(self) -> None:
+        if not (self._newest or self._batches):
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = time.monotonic()
 
     def _has_room(self, batch: Message) -> bool:
         size = len(batch.payload)

@@ -19,7 +19,7 @@ from shoal_fleet.database import Sessions
 from shoal_fleet.kek.vault import Vault
 from shoal_fleet.messaging.dispatch import Dispatcher
 from shoal_fleet.messaging.forgetting import Forgetting
-from shoal_fleet.messaging.inbox import Connected, Inbox, Message, Woken, Work
+from shoal_fleet.messaging.inbox import Connected, Inbox, Load, Message, Woken, Work
 from shoal_fleet.messaging.link import Link
 from shoal_fleet.rollouts import service as rollouts
 from shoal_fleet.rollouts.publication import Publication, Receipt
@@ -75,6 +75,11 @@ class Messaging:
     def is_connected(self) -> bool:
         """Whether there is a connection to the broker at this moment."""
         return self._link.is_connected
+
+    @property
+    def load(self) -> Load:
+        """How much waits to be worked off."""
+        return self._inbox.load
 
     def wake(self) -> None:
         """There may be documents to publish: call it after the commit. Safe from any thread, returns at once."""

@@ -1,12 +1,13 @@
 """Which authorities does the fleet trust while one follows another, and which of them issues?
 
-The first lies in the folder itself, each that follows in a folder of its number. The newest issues. All have the same
-name, and each that follows is signed by the one before it as well (RFC 4210, 4.4: "new with old"): servers show these
-links, so that a board which knows only an earlier authority, having been off for years, still recognises its fleet. An
-authority whose key was removed is retired: what it issued to devices counts no more.
+The first lies in the folder itself, each that follows in a folder of its number: certificates alone, the private keys
+are given by number. The newest issues. All have the same name, and each that follows is signed by the one before it as
+well (RFC 4210, 4.4: "new with old"): servers show these links, so that a board which knows only an earlier authority,
+having been off for years, still recognises its fleet. An authority whose key was removed is retired: what it issued to
+devices counts no more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,14 +16,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from shoal_fleet.pki import certificates
-from shoal_fleet.pki.authority import CERTIFICATE_FILE, KEY_FILE, Authority, Identity
+from shoal_fleet.pki.authority import CERTIFICATE_FILE, Authority, Identity
 from shoal_fleet.pki.certificates import CLIENT_DAYS, CRL_DAYS, SERVER_DAYS
 from shoal_fleet.pki.errors import BrokenAuthority
-from shoal_fleet.pki.files import sync_folder
 
 LINK_FILE = "link.pem"
 MOST = 8
 """Authorities that a fleet may have had: devices are told all that count."""
+
+AuthorityKeys = Mapping[int, ec.EllipticCurvePrivateKey]
+"""Private keys by the number of their authority. The retired have none."""
 
 
 class Generation(msgspec.Struct, frozen=True):
@@ -50,14 +53,19 @@ class Authorities:
         return cls(certificates=[authority.certificate_pem], links=[], active=[authority])
 
     @classmethod
-    def load(cls, folder: Path) -> "Authorities":
+    def load(cls, folder: Path, *, keys: AuthorityKeys) -> "Authorities":
         """Read what `Authority.create` and `add_successor` made.
 
         Raises:
-            BrokenAuthority: a file is missing or damaged.
+            BrokenAuthority: a file is missing or damaged, or the key of the one that issues.
         """
         places = _places(folder)
-        active = [Authority.load(place) for place in places if (place / KEY_FILE).exists() or place == places[-1]]
+        if len(places) not in keys:
+            raise BrokenAuthority(
+                f"certificate authority {len(places)}: expected its key in the database, found none; restore the "
+                "database and the state folder from the same back-up"
+            )
+        active = [Authority.load(place, key=keys[number]) for number, place in enumerate(places, 1) if number in keys]
         try:
             pems = [(place / CERTIFICATE_FILE).read_bytes() for place in places]
             links = [(place / LINK_FILE).read_bytes() for place in places[1:]]
@@ -96,16 +104,6 @@ class Authorities:
     def links(self) -> tuple[str, ...]:
         """The links in PEM, newest first: each leads from an authority to the one before it."""
         return tuple(link.decode() for link in reversed(self._links))
-
-    @property
-    def generations(self) -> tuple[Generation, ...]:
-        """All authorities, the retired too, oldest first."""
-        active = {authority.fingerprint for authority in self._active}
-        return tuple(
-            Generation(number, print_of, certificate.not_valid_after_utc, print_of not in active)
-            for number, certificate in enumerate(self._certificates, start=1)
-            for print_of in [certificates.fingerprint(certificate)]
-        )
 
     def find(self, fingerprint: str | None) -> Authority | None:
         """The authority of that fingerprint, None where it is retired or unknown. None stands for the first."""
@@ -154,32 +152,58 @@ def _has_signed(authority: Authority, crl_pem: bytes) -> bool:
         return False
 
 
-def add_successor(folder: Path, *, now: datetime) -> Authority:
-    """Make the authority that follows the newest. It counts once its certificate, written last, is on disk.
+def list_generations(folder: Path, *, kept: Collection[int]) -> tuple[Generation, ...]:
+    """All authorities, the retired too, oldest first. `kept` are the numbers of those whose private keys are kept.
+
+    Raises:
+        BrokenAuthority: a certificate is missing or damaged.
+    """
+    found = []
+    for number, place in enumerate(_places(folder), start=1):
+        try:
+            certificate = x509.load_pem_x509_certificate((place / CERTIFICATE_FILE).read_bytes())
+        except (FileNotFoundError, ValueError) as error:
+            raise BrokenAuthority(f"certificate authority {number}: {place / CERTIFICATE_FILE}: {error}") from None
+        print_of = certificates.fingerprint(certificate)
+        found.append(Generation(number, print_of, certificate.not_valid_after_utc, number not in kept))
+    return tuple(found)
+
+
+def next_number(folder: Path) -> int:
+    """Number of the authority that would follow the newest.
+
+    Raises:
+        BrokenAuthority: there were too many.
+    """
+    number = len(_places(folder)) + 1
+    if number > MOST:
+        raise BrokenAuthority(f"{folder}: expected fewer than {MOST} certificate authorities, found {number - 1}")
+    return number
+
+
+def add_successor(folder: Path, *, keys: AuthorityKeys, now: datetime) -> Authority:
+    """Make the authority of `next_number`. It counts once its certificate, written last, is on disk.
+
+    Args:
+        keys: with its own, which is on disk already, and that of the newest.
 
     Raises:
         BrokenAuthority: there is none that it could follow, or there were too many.
     """
-    places = _places(folder)
-    if len(places) >= MOST:
-        raise BrokenAuthority(f"{folder}: expected fewer than {MOST} certificate authorities, found {len(places)}")
-    place = folder / str(len(places) + 1)
-    key = ec.generate_private_key(ec.SECP256R1())
-    link = Authority.load(places[-1]).link(key, now=now)
-    return Authority.create(place, now=now, key=key, files={LINK_FILE: link})
+    number = next_number(folder)
+    issuer, key = Authorities.load(folder, keys=keys).issuer, keys[number]
+    return Authority.create(folder / str(number), now=now, key=key, files={LINK_FILE: issuer.link(key, now=now)})
 
 
-def retire(folder: Path, number: int) -> None:
-    """Remove the key of an authority: from the next start on, what it issued to devices counts no more.
+def check_followed(folder: Path, number: int) -> None:
+    """Make sure that an authority may be retired.
 
     Raises:
         BrokenAuthority: there is none of that number, or it is the one that issues.
     """
-    places = _places(folder)
-    if not 1 <= number < len(places):
-        raise BrokenAuthority(f"certificate authority {number}: expected one that another follows, of {len(places)}")
-    (places[number - 1] / KEY_FILE).unlink(missing_ok=True)
-    sync_folder(places[number - 1])
+    newest = len(_places(folder))
+    if not 1 <= number < newest:
+        raise BrokenAuthority(f"certificate authority {number}: expected one that another follows, of {newest}")
 
 
 def _places(folder: Path) -> list[Path]:

@@ -1,4 +1,8 @@
-"""How does the fleet keep its certificate authority, and what may it be asked to sign?"""
+"""What may the fleet's certificate authority be asked to sign?
+
+Its certificate is a file. Its private key never is: who makes or loads an authority gives it
+(`shoal_fleet.authority_keys` keeps those of a fleet).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,12 +12,7 @@ from types import MappingProxyType
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from shoal_fleet.pki import certificates
@@ -22,7 +21,6 @@ from shoal_fleet.pki.errors import BrokenAuthority
 from shoal_fleet.pki.files import PUBLIC, make_private_folder, write_whole
 from shoal_fleet.pki.names import FLEET_NAME, checked_device_id
 
-KEY_FILE = "ca.key"
 CERTIFICATE_FILE = "ca.pem"
 
 CRL_RENEWAL = timedelta(days=1)
@@ -60,11 +58,14 @@ class Authority:
         key: ec.EllipticCurvePrivateKey | None = None,
         files: Mapping[str, bytes] = MappingProxyType({}),
     ) -> "Authority":
-        """Make a certificate, and a key unless one is given, and keep them in `folder` (0700; key 0600), on disk when
-        this returns.
+        """Make a certificate and keep it in `folder` (0700), on disk when this returns.
 
         The certificate is written last, after `files` (name and content, for all to read): a creation that was cut
         short has signed nothing, and is done again.
+
+        Args:
+            key: of the authority, which the caller keeps, on disk before this is called. Unless it is given, a new one
+                that goes with this object.
 
         Raises:
             BrokenAuthority: the folder already holds an authority, which boards may trust.
@@ -74,28 +75,29 @@ class Authority:
         key = key or ec.generate_private_key(ec.SECP256R1())
         certificate = certificates.build_authority(key, now=now)
         make_private_folder(folder)
-        write_whole(folder / KEY_FILE, _key_pem(key))
         for name, content in files.items():
             write_whole(folder / name, content, mode=PUBLIC)
         write_whole(folder / CERTIFICATE_FILE, certificate.public_bytes(Encoding.PEM), mode=PUBLIC)
         return cls(key=key, certificate=certificate)
 
     @classmethod
-    def load(cls, folder: Path) -> "Authority":
-        """Read an authority that `create` made.
+    def load(cls, folder: Path, *, key: ec.EllipticCurvePrivateKey) -> "Authority":
+        """Read the certificate of an authority that `create` made.
 
         Raises:
-            BrokenAuthority: a file is missing or damaged, or the key isn't that of the certificate.
+            BrokenAuthority: the file is missing or damaged, or the key isn't that of the certificate.
         """
         try:
-            key = load_pem_private_key((folder / KEY_FILE).read_bytes(), password=None)
             certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE_FILE).read_bytes())
         except FileNotFoundError as error:
             raise BrokenAuthority(f"certificate authority: {error.filename} is missing") from None
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise BrokenAuthority(f"certificate authority in {folder}: damaged file ({error})") from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-            raise BrokenAuthority(f"certificate authority in {folder}: {KEY_FILE} isn't the key of {CERTIFICATE_FILE}")
+        if key.public_key() != certificate.public_key():
+            raise BrokenAuthority(
+                f"certificate authority in {folder}: its key isn't that of {CERTIFICATE_FILE}; restore the database "
+                "and this folder from the same back-up"
+            )
         return cls(key=key, certificate=certificate)
 
     @property

@@ -1,5 +1,6 @@
 """May a release still be assigned to a device?"""
 
+from shoal_wire.agent_release import AGENT_RELEASE
 from sqlalchemy.orm import Session
 
 from shoal_fleet.errors import Refused
@@ -18,21 +19,20 @@ def check_assignable(session: Session, release: Release) -> None:
     signed = trust.find_floors(session)
     if release.manifest_sha256 in signed.revoked:
         raise Refused(f"{what}: was revoked by the publisher; choose another release")
-    for model in releases.read_manifest(session, release).models:
-        floor = signed.floors.get(model.name, 0)
+    for name in releases.read_manifest(session, release).floors:
+        floor = signed.floors.get(name, 0)
         if floor > release.version:
             raise Refused(
-                f"{what}: revoked by the publisher, who raised the floor of the model {model.name} to {floor}; choose "
+                f"{what}: revoked by the publisher, who raised the floor of {_thing(name)} to {floor}; choose "
                 "that version or a later one"
             )
     for other in releases.list_releases(session):
         if other.name != release.name:
             continue
-        for model in releases.read_manifest(session, other).models:
-            if model.floor > release.version:
+        for name, floor in releases.read_manifest(session, other).floors.items():
+            if floor > release.version:
                 raise Refused(
-                    f"{what}: revoked by version {other.version}, which sets the floor of the model {model.name} to "
-                    f"{model.floor}"
+                    f"{what}: revoked by version {other.version}, which sets the floor of {_thing(name)} to {floor}"
                 )
     if trust.find_trusted(session).targets is None:
         return
@@ -40,3 +40,7 @@ def check_assignable(session: Session, release: Release) -> None:
     if listed != release.manifest_sha256:
         found = "nothing" if listed is None else f"another manifest, {listed[:12]}"
         raise Refused(f"{what}: the signed metadata lists {found} in its place, so no device would install it")
+
+
+def _thing(name: str) -> str:
+    return "the agent" if name == AGENT_RELEASE else f"the model {name}"

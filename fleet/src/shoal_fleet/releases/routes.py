@@ -8,13 +8,16 @@ from fastapi.responses import FileResponse
 from pydantic import Base64Bytes, BaseModel, Field
 from shoal_wire.grant import X25519, Grant
 
+from shoal_fleet.access import moves
 from shoal_fleet.access.gate import Asking, Gate
-from shoal_fleet.access.views import ProjectName
+from shoal_fleet.access.roles import check_within
+from shoal_fleet.access.views import ProjectChoice, ProjectName
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.keys import OnlineKeys
 from shoal_fleet.releases import service
 from shoal_fleet.releases.models import Release
+from shoal_fleet.releases.reading import check_known, check_readable
 from shoal_fleet.releases.sealed_store import SealedStore
 from shoal_fleet.times import Clock
 from shoal_fleet.trust.views import MAX_BINS, BinName
@@ -70,6 +73,13 @@ class ReleaseDetail(ReleaseView):
     manifest: dict[str, object]
 
 
+class MovedReleases(BaseModel):
+    """All releases of a name, and the project that they belong to."""
+
+    name: str
+    project: str
+
+
 class SealedView(BaseModel):
     """A sealed file that the fleet has."""
 
@@ -81,21 +91,26 @@ class ReleaseRoutes:
     """Handlers."""
 
     def __init__(
-        self, *, sessions: Sessions, clock: Clock, keys: OnlineKeys, store: SealedStore, limit_bytes: int
+        self, *, sessions: Sessions, clock: Clock, keys: OnlineKeys, issuer: str, store: SealedStore, limit_bytes: int
     ) -> None:
         self._sessions = sessions
         self._clock = clock
         self._keys = keys
+        self._issuer = issuer
         self._store = store
         self._limit_bytes = limit_bytes
 
     def find_sealed(self, ciphertext_sha256: Sha256) -> Response:
-        """Whether the fleet has that sealed file."""
+        """Whether the fleet has that sealed file, as far as it is no other project's."""
+        with self._sessions() as session:
+            check_known(session, ciphertext_sha256)
         size_bytes = self._store.find(ciphertext_sha256).stat().st_size
         return Response(headers={"Content-Length": str(size_bytes)})
 
     def read_sealed(self, ciphertext_sha256: Sha256) -> FileResponse:
         """A sealed file, for a publisher who seals it anew. It says nothing without its content key."""
+        with self._sessions() as session:
+            check_readable(session, ciphertext_sha256)
         return FileResponse(self._store.find(ciphertext_sha256), media_type="application/octet-stream")
 
     async def receive_sealed(self, ciphertext_sha256: Sha256, request: Request) -> SealedView:
@@ -115,6 +130,7 @@ class ReleaseRoutes:
                 grants=grants,
                 store=self._store,
                 keys=self._keys,
+                issuer=self._issuer,
                 now=self._clock(),
                 project=body.project,
                 within=caller.reach,
@@ -127,6 +143,13 @@ class ReleaseRoutes:
         with self._sessions() as session:
             return [ReleaseView.of(release) for release in service.list_releases(session)]
 
+    def move_releases(self, name: str, body: ProjectChoice, caller: Asking) -> MovedReleases:
+        """Have all releases of a name, and with them their rollouts, be of another project."""
+        check_within(body.project, caller.reach)
+        with self._sessions() as session:
+            moves.move_releases(session, name, project=body.project, actor=caller.actor, now=self._clock())
+        return MovedReleases(name=name, project=body.project)
+
     def show_release(self, name: str, version: Version) -> ReleaseDetail:
         """One release with its manifest."""
         with self._sessions() as session:
@@ -136,10 +159,22 @@ class ReleaseRoutes:
 
 
 def make_router(
-    *, sessions: Sessions, gate: Gate, clock: Clock, keys: OnlineKeys, store: SealedStore, limit_bytes: int
+    *,
+    sessions: Sessions,
+    gate: Gate,
+    clock: Clock,
+    keys: OnlineKeys,
+    issuer: str,
+    store: SealedStore,
+    limit_bytes: int,
 ) -> APIRouter:
-    """Routes of `/api/v1/sealed` and `/api/v1/releases`. `limit_bytes` is that of one sealed file."""
-    routes = ReleaseRoutes(sessions=sessions, clock=clock, keys=keys, store=store, limit_bytes=limit_bytes)
+    """Routes of `/api/v1/sealed` and `/api/v1/releases`.
+
+    `issuer` is the fingerprint of the authority that issues, `limit_bytes` is that of one sealed file.
+    """
+    routes = ReleaseRoutes(
+        sessions=sessions, clock=clock, keys=keys, issuer=issuer, store=store, limit_bytes=limit_bytes
+    )
     router = APIRouter(prefix="/api/v1", tags=["releases"], responses=ERRORS)
     viewer, releaser = [Depends(gate.viewer)], [Depends(gate.releaser)]
     sealed = "/sealed/{ciphertext_sha256}"
@@ -148,5 +183,8 @@ def make_router(
     router.add_api_route(sealed, routes.receive_sealed, methods=["PUT"], status_code=201, dependencies=releaser)
     router.add_api_route("/releases", routes.create_release, methods=["POST"], status_code=201, dependencies=releaser)
     router.add_api_route("/releases", routes.list_releases, methods=["GET"], dependencies=viewer)
+    router.add_api_route(
+        "/releases/{name}/move", routes.move_releases, methods=["POST"], dependencies=[Depends(gate.admin)]
+    )
     router.add_api_route("/releases/{name}/{version}", routes.show_release, methods=["GET"], dependencies=viewer)
     return router

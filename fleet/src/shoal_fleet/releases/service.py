@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.grant import Grant
 from shoal_wire.manifest import Manifest, parse_manifest, target_path
 from sqlalchemy import select
@@ -52,6 +53,7 @@ def create_release(
     grants: Sequence[Grant],
     store: SealedStore,
     keys: OnlineKeys,
+    issuer: str,
     now: float,
     bins: Mapping[str, bytes] = {},
     project: str | None = None,
@@ -59,6 +61,8 @@ def create_release(
     actor: str = audit.FLEET,
 ) -> Release:
     """Take a signed release whose sealed files were uploaded before. It is listed in `targets`, or in one of `bins`.
+
+    `issuer` is the fingerprint of the authority that issues.
 
     Raises:
         Malformed, Unsupported: the manifest isn't one that this version reads.
@@ -68,11 +72,13 @@ def create_release(
         Refused: the manifest isn't the signed one, a sealed file is missing, or a grant is.
     """
     parsed = parse_manifest(manifest)
+    if parsed.name == AGENT_RELEASE and parsed.agent is None:
+        raise Refused(f"release {parsed.name}: this name is kept for releases of the agent itself")
     path = target_path(name=parsed.name, version=parsed.version)
     with writing(session):
         claim_release_name(session, parsed.name, project=project, within=within)
         signed = MetadataUpdate(targets=targets, bins=bins, files={path: manifest})
-        targets_version = trust.accept(session, signed, keys=keys, now=now)
+        targets_version = trust.accept(session, signed, keys=keys, issuer=issuer, now=now)
         if _find(session, parsed.name, parsed.version) is not None:
             raise Conflict(f"release {parsed.name} {parsed.version}: exists; a release never changes")
         _check_files(parsed, store)

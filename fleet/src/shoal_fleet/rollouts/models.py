@@ -30,6 +30,8 @@ class Rollout(Base):
     state: Mapped[RolloutState] = mapped_column(_state(RolloutState))
     created_by: Mapped[str] = mapped_column(String(300), server_default=text("''"))
     """Who started it, as the audit log names them; empty for rollouts of before."""
+    person: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    """Who answers for `created_by` (`access.roles.Known`)."""
     approvals_needed: Mapped[int] = mapped_column(server_default=text("0"))
     """Of people other than who started it, before any device is told."""
     created_at: Mapped[float]
@@ -61,18 +63,39 @@ class RolloutApproval(Base):
 
     rollout_id: Mapped[int] = mapped_column(ForeignKey("rollout.id"), primary_key=True)
     actor: Mapped[str] = mapped_column(String(300), primary_key=True)
+    person: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    """Who answers for `actor`."""
     content_sha256: Mapped[str] = mapped_column(String(64))
     """Of what they approved (`approvals.content_digest`)."""
     approved_at: Mapped[float]
 
 
-class RolloutPolicy(Base):
-    """How many approvals a rollout needs. One row at most; without it, none."""
+class ApprovalPolicy(Base):
+    """How many approvals a rollout needs in a project, or in every one; without a row, none.
 
-    __tablename__ = "rollout_policy"
+    One that is lower is a proposal until as many people have approved it as the present one asks for.
+    """
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    __tablename__ = "approval_policy"
+
+    project: Mapped[str] = mapped_column(String(63), primary_key=True)
+    """A project, or `roles.EVERYWHERE`."""
     approvals: Mapped[int]
+    proposed: Mapped[int | None]
+    """What it is to be; None where nothing is proposed. What follows is of the proposal."""
+    proposed_by: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+    proposed_person: Mapped[str] = mapped_column(String(300), server_default=text("''"))
+
+
+class PolicyApproval(Base):
+    """That a person wants the policy that is proposed."""
+
+    __tablename__ = "policy_approval"
+
+    project: Mapped[str] = mapped_column(ForeignKey("approval_policy.project"), primary_key=True)
+    person: Mapped[str] = mapped_column(String(300), primary_key=True)
+    actor: Mapped[str] = mapped_column(String(300))
+    approved_at: Mapped[float]
 
 
 class DesiredRow(Base):

@@ -6,8 +6,11 @@ confirmed it, it is published again at each connection. Not safe for threads: on
 
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
 from shoal_wire import envelope, topics
+from shoal_wire.encoding import decode, encode
 from shoal_wire.envelope import Signer
+from shoal_wire.messages import Desired
 from shoal_wire.topics import Down
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -17,6 +20,9 @@ from shoal_fleet.devices.models import Device
 from shoal_fleet.rollouts.machine import Order
 from shoal_fleet.rollouts.models import DesiredRow
 from shoal_fleet.times import Clock
+
+AHEAD_S = 3600.0
+"""By how much a document may be dated ahead of this machine's clock."""
 
 
 class Receipt(NamedTuple):
@@ -80,11 +86,17 @@ class Publication:
             receipt = Receipt(row.device_id, (row.epoch, row.generation))
             if self._under_way.get(row.device_id) == receipt.order:
                 continue
-            payload = envelope.seal(row.document, envelope.DESIRED, self._signer)
+            payload = envelope.seal(_date(row.document, now=self._clock()), envelope.DESIRED, self._signer)
             topic = topics.down(row.device_id, Down.DESIRED)
             if not self._publisher.publish(topic, payload, retain=True, receipt=receipt):
                 return
             self._under_way[row.device_id] = receipt.order
+
+
+def _date(document: bytes, *, now: float) -> bytes:
+    """The document; one that a clock dated ahead is dated anew, or boards would judge expiry by that time for good."""
+    desired = decode(document, Desired, what="desired document")
+    return document if desired.issued_at <= now + AHEAD_S else encode(replace(desired, issued_at=now))
 
 
 def _documents(session: Session, *, pending_only: bool) -> list[DesiredRow]:

@@ -13,8 +13,7 @@ from shoal_fleet.access.gate import Asking, Gate
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.kek.vault import Vault
-from shoal_fleet.rollouts import approvals, service
-from shoal_fleet.rollouts.policy import MAX_APPROVALS, find_approvals_needed, set_approvals_needed
+from shoal_fleet.rollouts import approvals, policy_routes, service
 from shoal_fleet.rollouts.service import RolloutStart
 from shoal_fleet.rollouts.views import RolloutDetail, RolloutView
 from shoal_fleet.times import Clock
@@ -60,14 +59,6 @@ class NewRollout(BaseModel):
     probation: ProbationBody = ProbationBody()
 
 
-class Policy(BaseModel):
-    """What a rollout needs before it begins."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    approvals: Annotated[int, Field(ge=0, le=MAX_APPROVALS, description="of people other than who starts it")]
-
-
 class RolloutRoutes:
     """Handlers. `wake` makes the new desired documents go out."""
 
@@ -84,7 +75,9 @@ class RolloutRoutes:
         """
         wanted = RolloutStart(body.release, body.version, body.devices, body.probation.to_limits())
         with self._sessions() as session:
-            rollout = service.start(session, wanted, by=caller.actor, vault=self._vault, now=self._clock())
+            rollout = service.start(
+                session, wanted, by=caller.actor, person=caller.person, vault=self._vault, now=self._clock()
+            )
         self._wake()
         return self.show_rollout(rollout.id)
 
@@ -113,7 +106,9 @@ class RolloutRoutes:
     def approve_rollout(self, rollout: RolloutId, caller: Asking) -> RolloutDetail:
         """Approve a rollout that somebody else started; the last approval that it needs begins it."""
         with self._sessions() as session:
-            approvals.approve(session, rollout, by=caller.actor, vault=self._vault, now=self._clock())
+            approvals.approve(
+                session, rollout, by=caller.actor, person=caller.person, vault=self._vault, now=self._clock()
+            )
         self._wake()
         return self.show_rollout(rollout)
 
@@ -127,17 +122,6 @@ class RolloutRoutes:
         self._wake()
         return self.show_rollout(rollout)
 
-    def show_policy(self) -> Policy:
-        """How many approvals a rollout needs."""
-        with self._sessions() as session:
-            return Policy(approvals=find_approvals_needed(session))
-
-    def set_policy(self, body: Policy, caller: Asking) -> Policy:
-        """Say how many approvals a rollout needs. Those that wait already need no fewer than before."""
-        with self._sessions() as session:
-            set_approvals_needed(session, body.approvals, by=caller.actor, now=self._clock())
-        return body
-
 
 def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, vault: Vault, wake: Callable[[], None]) -> APIRouter:
     """Routes of `/api/v1/rollouts`. `vault` opens content keys; `wake` is called after each commit."""
@@ -146,8 +130,7 @@ def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, vault: Vault, w
     viewer, operator = [Depends(gate.viewer)], [Depends(gate.operator)]
     router.add_api_route("", routes.start_rollout, methods=["POST"], status_code=201, dependencies=operator)
     router.add_api_route("", routes.list_rollouts, methods=["GET"], dependencies=viewer)
-    router.add_api_route("/policy", routes.show_policy, methods=["GET"], dependencies=viewer)
-    router.add_api_route("/policy", routes.set_policy, methods=["POST"], dependencies=[Depends(gate.fleet_admin)])
+    router.include_router(policy_routes.make_router(sessions=sessions, gate=gate, clock=clock))
     router.add_api_route("/{rollout}", routes.show_rollout, methods=["GET"], dependencies=viewer)
     router.add_api_route("/{rollout}/approve", routes.approve_rollout, methods=["POST"], dependencies=operator)
     router.add_api_route("/{rollout}/abort", routes.abort_rollout, methods=["POST"], dependencies=operator)

@@ -29,6 +29,7 @@ from shoal_fleet.kek.vault import Vault
 from shoal_fleet.releases import service as releases
 from shoal_fleet.releases.models import Release
 from shoal_fleet.releases.revocation import check_assignable
+from shoal_fleet.rollouts.agent_fit import check_fits
 from shoal_fleet.rollouts.assignment import assign, open_release
 from shoal_fleet.rollouts.desired import write_desired
 from shoal_fleet.rollouts.machine import (
@@ -45,7 +46,7 @@ from shoal_fleet.rollouts.machine import (
     sum_up,
 )
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice
-from shoal_fleet.rollouts.policy import find_approvals_needed
+from shoal_fleet.rollouts.policy import check_person, find_approvals_needed
 
 ALL = "all"
 """Stands for every device that is neither revoked nor held."""
@@ -68,8 +69,12 @@ class RolloutStart(NamedTuple):
     probation: ProbationLimits
 
 
-def start(session: Session, wanted: RolloutStart, *, by: str, vault: Vault, now: float) -> Rollout:
+def start(
+    session: Session, wanted: RolloutStart, *, by: str, vault: Vault, now: float, person: str | None = None
+) -> Rollout:
     """Assign a release to devices, or have it wait until as many others than `by` approved it as the policy wants.
+
+    `person` answers for `by`; None where that is the same.
 
     Desired documents of devices that are assigned wait to be published when this returns. A device that is still under
     way to another version of the same model is aborted there.
@@ -78,11 +83,15 @@ def start(session: Session, wanted: RolloutStart, *, by: str, vault: Vault, now:
         NotFound: no such release, or no such device.
         Refused: a release below the floor of its model, no device, a revoked one, or one that would be assigned more
             than the broker takes.
+        WrongRole: it needs approvals, and it isn't known who answers for `by`.
     """
     with writing(session):
         release = releases.find_release(session, name=wanted.release, version=wanted.version)
         check_assignable(session, release)
-        chosen = _choose_devices(session, wanted.devices, project=project_of_release(session, release.name))
+        project = project_of_release(session, release.name)
+        chosen = _choose_devices(session, wanted.devices, project=project)
+        _check_agent_fits(session, release, chosen)
+        needed = find_approvals_needed(session, project)
         rollout = Rollout(
             release=release.name,
             version=release.version,
@@ -90,7 +99,8 @@ def start(session: Session, wanted: RolloutStart, *, by: str, vault: Vault, now:
             probation=encode(wanted.probation).decode(),
             state=RolloutState.WAITING,
             created_by=by,
-            approvals_needed=find_approvals_needed(session),
+            person=(by if person is None else person) if needed == 0 else check_person(by, person),
+            approvals_needed=needed,
             created_at=now,
             finished_at=None,
         )
@@ -273,6 +283,14 @@ def _choose_devices(session: Session, names: Sequence[str], *, project: str) -> 
     if not chosen:
         raise Refused("rollout: expected at least one device, found none")
     return chosen
+
+
+def _check_agent_fits(session: Session, release: Release, chosen: Sequence[Device]) -> None:
+    """Raises Refused: it is a release of the agent, and one of the devices can't take it."""
+    agent = releases.read_manifest(session, release).agent
+    if agent is not None:
+        reported = [(device.name, devices.last_reported(device)) for device in chosen]
+        check_fits(agent, reported, what=f"release {release.name} {release.version}")
 
 
 def _supersede(session: Session, device: Device, *, by: Rollout, now: float) -> None:

@@ -13,7 +13,8 @@ from shoal_fleet.telemetry import queries
 from shoal_fleet.telemetry.views import AnswerCount, AnswerView, EventView, TelemetryView
 from shoal_fleet.times import Clock
 
-DEFAULT_WINDOW_S = 60.0
+DEFAULT_WINDOW_S = 150.0
+"""Two of an agent's intervals, and some."""
 
 Device = Annotated[str | None, Query(max_length=200, description="id or name")]
 Release = Annotated[str | None, Query(max_length=63)]

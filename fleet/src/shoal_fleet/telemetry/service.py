@@ -20,6 +20,7 @@ from shoal_wire.messages import (
     Batch,
     Event,
     Process,
+    Reported,
     Row,
     Telemetry,
     Tuned,
@@ -88,6 +89,14 @@ def commit_batch(session: Session, batch: Batch, *, now: float) -> Ack:
             _store_loss(session, batch, mark, count=step.lost)
             _store_rows(session, batch, mark, skip=step.skip)
     return Ack(device=batch.device, stream=batch.stream, sequence=step.watermark)
+
+
+def acknowledge_report(session: Session, reported: Reported) -> Ack:
+    """What a device on trial may be told once its reported document is committed: an agent that can say what it runs,
+    and hears that it was heard, can be mended from here."""
+    mark = session.get(Watermark, (reported.device, reported.stream))
+    sequence = mark.sequence if mark else 0
+    return Ack(device=reported.device, stream=reported.stream, sequence=sequence, reported=reported.counter)
 
 
 def _store_loss(session: Session, batch: Batch, mark: Watermark, *, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Which of the publisher's signatures end soon, so that somebody must sign anew?
+"""Which signatures end soon, or were dated by a wrong clock, so that somebody must act?
 
 The fleet renews its own; root, targets and bins only the publisher can. Past their expiry devices install nothing new.
 """
@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from tuf.api.metadata import Metadata
 
+from shoal_fleet.trust import service
 from shoal_fleet.trust.models import RoleMetadata
 
 NEAR_S = {"root": 60 * 86_400.0}
@@ -34,18 +35,25 @@ class Ending(NamedTuple):
 
 
 class ExpiryWatch:
-    """Says in the log, once a day, what ends soon."""
+    """Knows that, and says it in the log once a day."""
 
     def __init__(self) -> None:
         self._said_at = float("-inf")
+        self._found: Sequence[str] = ()
 
     def look(self, session: Session, *, now: float) -> None:
         """Look, and say it."""
+        endings = [describe(ending) for ending in list_ending(session, now=now)]
+        self._found = [*endings, *filter(None, [service.find_trouble(session, now=now)])]
         if now - self._said_at < SAY_AGAIN_S:
             return
-        for ending in list_ending(session, now=now):
+        for words in self._found:
             self._said_at = now
-            _log.warning("%s", describe(ending))
+            _log.warning("%s", words)
+
+    def find_trouble(self) -> Sequence[str]:
+        """What the last look found, in words."""
+        return self._found
 
 
 def list_ending(session: Session, *, now: float) -> Sequence[Ending]:
@@ -76,7 +84,7 @@ def list_expiries(session: Session) -> dict[str, tuple[int, float]]:
 
 
 def describe(ending: Ending) -> str:
-    """A sentence for the log."""
+    """A sentence for the log and for warnings."""
     when = f"{datetime.fromtimestamp(ending.expires_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     if ending.is_expired:
         return f"{ending.role} metadata expired at {when}: boards install nothing new until `shoal keys refresh` is run"

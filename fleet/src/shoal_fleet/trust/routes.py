@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends, Response
 from sqlalchemy.orm import Session
 
 from shoal_fleet.access.gate import Asking, Gate
+from shoal_fleet.access.projects import check_target_within
 from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.keys import OnlineKeys
@@ -15,10 +16,11 @@ from shoal_fleet.trust.views import Ceremony, NextKeysView, TrustUpdate, TrustVi
 class TrustRoutes:
     """Handlers."""
 
-    def __init__(self, *, sessions: Sessions, clock: Clock, keys: OnlineKeys) -> None:
+    def __init__(self, *, sessions: Sessions, clock: Clock, keys: OnlineKeys, issuer: str) -> None:
         self._sessions = sessions
         self._clock = clock
         self._keys = keys
+        self._issuer = issuer
 
     def show_trust(self) -> TrustView:
         """Root and targets metadata in use, and what ends soon."""
@@ -30,14 +32,16 @@ class TrustRoutes:
         with self._sessions() as session:
             return Response(service.read_metadata(session, file_name), media_type="application/json")
 
-    def show_target(self, prefixed_path: str) -> Response:
-        """A target, by its path with its digest before the file's name."""
+    def show_target(self, prefixed_path: str, caller: Asking) -> Response:
+        """A target, by its path with its digest before the file's name. A manifest is its project's."""
         with self._sessions() as session:
+            check_target_within(session, prefixed_path, within=caller.reach)
             return Response(service.read_target(session, prefixed_path), media_type="application/octet-stream")
 
     def show_next_keys(self) -> NextKeysView:
         """Keys of the fleet that count once the publisher's root and assignment keys name them."""
-        coming = self._keys.find_next()
+        with self._sessions() as session:
+            coming = self._keys.find_next(session)
         return NextKeysView() if coming is None else NextKeysView(**coming[0].public())
 
     def begin_trust(self, body: Ceremony) -> TrustView:
@@ -49,6 +53,7 @@ class TrustRoutes:
                 targets=body.targets,
                 target_files=body.target_files,
                 keys=self._keys,
+                issuer=self._issuer,
                 now=self._clock(),
             )
             return self._view(session)
@@ -56,7 +61,14 @@ class TrustRoutes:
     def update_trust(self, body: TrustUpdate, caller: Asking) -> TrustView:
         """Take metadata that the publisher has signed anew: keys, floors, releases that are gone, later expiry."""
         with self._sessions() as session:
-            service.update(session, body.to_update(), keys=self._keys, by=caller.actor, now=self._clock())
+            service.update(
+                session,
+                body.to_update(),
+                keys=self._keys,
+                issuer=self._issuer,
+                by=caller.actor,
+                now=self._clock(),
+            )
             return self._view(session)
 
     def _view(self, session: Session) -> TrustView:
@@ -68,12 +80,12 @@ class TrustRoutes:
         )
 
 
-def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, keys: OnlineKeys) -> APIRouter:
-    """Routes of `/api/v1/trust`."""
-    routes = TrustRoutes(sessions=sessions, clock=clock, keys=keys)
+def make_router(*, sessions: Sessions, gate: Gate, clock: Clock, keys: OnlineKeys, issuer: str) -> APIRouter:
+    """Routes of `/api/v1/trust`. `issuer` is the fingerprint of the authority that issues."""
+    routes = TrustRoutes(sessions=sessions, clock=clock, keys=keys, issuer=issuer)
     router = APIRouter(prefix="/api/v1/trust", tags=["trust"], responses=ERRORS)
     viewer, releaser, everywhere = (Depends(one) for one in (gate.viewer, gate.releaser, gate.fleet_admin))
-    router.add_api_route("", routes.show_trust, methods=["GET"], dependencies=[viewer])
+    router.add_api_route("", routes.show_trust, methods=["GET"], dependencies=[releaser])
     router.add_api_route("", routes.begin_trust, methods=["POST"], status_code=201, dependencies=[everywhere])
     router.add_api_route("/updates", routes.update_trust, methods=["POST"], status_code=201, dependencies=[releaser])
     router.add_api_route("/metadata/{file_name}", routes.show_metadata, methods=["GET"], dependencies=[releaser])

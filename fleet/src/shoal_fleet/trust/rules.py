@@ -7,14 +7,24 @@ root is refused. Releases are listed in the targets metadata, or in bins that it
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 from securesystemslib.signer import SSlibKey
 from shoal_wire.encoding import decode
 from shoal_wire.errors import Untrusted
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, AssignmentKeys
-from shoal_wire.metadata import BIN_PREFIX, FLOORS_PATH, MAX_BIT_LENGTH, MAX_FLOORS_BYTES, Floors, is_own_path
+from shoal_wire.metadata import (
+    AUTHORITIES_PATH,
+    BIN_PREFIX,
+    FLOORS_PATH,
+    MAX_BIT_LENGTH,
+    MAX_FLOORS_BYTES,
+    Floors,
+    is_own_path,
+    parse_authorities,
+)
 from tuf.api.metadata import Metadata, Root, SuccinctRoles, Targets
 
 from shoal_fleet.errors import Conflict, Refused
@@ -167,16 +177,43 @@ def check_bin(raw: bytes, *, role: str, targets: Targets, version: int | None, n
     return found
 
 
-def check_assignment_keys(raw: bytes, *, fleet: FleetKeys) -> None:
-    """Make sure that devices will trust the assignments of this fleet.
+def check_assignment_keys(raw: bytes, *, fleet: FleetKeys, allowed: Collection[str] | None) -> None:
+    """Make sure that devices will trust the assignments of this fleet, and of nobody else.
+
+    Args:
+        allowed: keys that may be in it; None for a list that was there before and is not judged anew.
 
     Raises:
         Malformed, Unsupported: not a list of keys.
-        Refused: the fleet's own key isn't in it.
+        Refused: the fleet's own key isn't in it, or one is that may not.
     """
     keys = decode(raw, AssignmentKeys, what=f"target {ASSIGNMENT_KEYS_PATH}").keys
     if fleet.assignment not in keys:
         raise Refused(f"target {ASSIGNMENT_KEYS_PATH}: expected this fleet's assignment key in it")
+    strange = [] if allowed is None else [key for key in keys if key not in allowed]
+    if strange:
+        raise Refused(
+            f"target {ASSIGNMENT_KEYS_PATH}: expected this fleet's assignment keys alone, found {strange[0][:100]}: "
+            "whoever holds that key could give devices orders"
+        )
+
+
+def check_authorities(raw: bytes, *, issuer: str) -> None:
+    """Make sure that devices will trust this fleet's servers.
+
+    Args:
+        issuer: fingerprint (SHA-256 in hex) of the authority that issues now.
+
+    Raises:
+        Malformed, Unsupported: not a list of authorities.
+        Refused: the one that issues isn't in it.
+    """
+    named = [one.fingerprint(hashes.SHA256()).hex() for one in parse_authorities(raw)]
+    if issuer not in named:
+        raise Refused(
+            f"target {AUTHORITIES_PATH}: expected the authority {issuer}, by which this fleet's servers have their "
+            f"certificates, found {', '.join(named)}: name it with `shoal keys authorities`"
+        )
 
 
 def check_floors(raw: bytes, *, present: Floors) -> Floors:

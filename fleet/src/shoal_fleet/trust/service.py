@@ -1,29 +1,33 @@
 """Which signed metadata is the present one, and how does the next come in?"""
 
 import hashlib
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal_wire.encoding import decode
 from shoal_wire.manifest import MAX_MANIFEST_BYTES, target_path
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
-from shoal_wire.metadata import FLOORS_PATH, MAX_FLOORS_BYTES, Floors
+from shoal_wire.metadata import AUTHORITIES_PATH, FLOORS_PATH, MAX_FLOORS_BYTES, Floors
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
-from tuf.api.metadata import Root, Targets
+from tuf.api.metadata import Root, Targets, Timestamp
 
 from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.errors import Conflict, NotFound, Refused, TooLarge
 from shoal_fleet.keys import FleetKeys, OnlineKeys
 from shoal_fleet.trust import rules, signing
+from shoal_fleet.trust.metadata import CLOCKS_DIFFER_S
 from shoal_fleet.trust.models import RoleMetadata, Target
-from shoal_fleet.trust.signing import Signing
+from shoal_fleet.trust.signing import Dating, Signing
 
 _FILE_NAME = re.compile(r"(?:([1-9][0-9]{0,9})\.)?(root|targets|snapshot|timestamp|bins-[0-9a-f]{1,8})\.json")
 _TARGET_NAME = re.compile(r"((?:[A-Za-z0-9._-]+/)*)([0-9a-f]{64})\.([A-Za-z0-9._-]+)")
 _ONLINE = ("snapshot", "timestamp")
+
+_log = logging.getLogger(__name__)
 
 
 class Trusted(NamedTuple):
@@ -42,6 +46,17 @@ class MetadataUpdate(NamedTuple):
     """By role, `bins-0a`."""
     files: Mapping[str, bytes] = {}
     """Targets whose bytes the fleet may not have yet, by path."""
+
+
+class _Own(NamedTuple):
+    """What the publisher's lists are held against."""
+
+    fleet: FleetKeys
+    """Those that root names."""
+    assignment: Collection[str]
+    """Public halves of the keys that assign now, or are to follow."""
+    issuer: str
+    """Fingerprint (SHA-256 in hex) of the authority that issues."""
 
 
 def find_trusted(session: Session) -> Trusted:
@@ -64,9 +79,18 @@ def find_root(session: Session, *, by: float | None = None) -> bytes:
 
 
 def begin(
-    session: Session, *, root: bytes, targets: bytes, target_files: Mapping[str, bytes], keys: OnlineKeys, now: float
+    session: Session,
+    *,
+    root: bytes,
+    targets: bytes,
+    target_files: Mapping[str, bytes],
+    keys: OnlineKeys,
+    issuer: str,
+    now: float,
 ) -> Trusted:
     """The ceremony: take the publisher's root and first targets, and sign snapshot and timestamp. Once only.
+
+    `issuer` is the fingerprint of the authority that issues.
 
     Raises:
         Conflict: there is a publisher already, or targets aren't version 1.
@@ -81,27 +105,30 @@ def begin(
         _keep(session, Targets.type, 1, targets, now=now)
         session.flush()
         _check_files(session, [checked_targets], target_files)
-        _check_own_targets(session, checked_targets, fleet=keys.public)
+        own = _Own(keys.public, (keys.public.assignment,), issuer)
+        _check_own_targets(session, checked_targets, before={}, own=own)
         _sign_snapshot(session, checked_root, keys=keys, now=now)
     return Trusted(root=root, targets=targets)
 
 
-def update(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, by: str, now: float) -> None:
+def update(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, issuer: str, by: str, now: float) -> None:
     """Take what the publisher has signed anew. Where root names the fleet's next keys, they count from then on.
+
+    `issuer` is the fingerprint of the authority that issues.
 
     Raises:
         Conflict, Untrusted, Malformed, Refused: as `accept`.
     """
     with writing(session):
         floors = find_floors(session)
-        accept(session, new, keys=keys, now=now)
+        accept(session, new, keys=keys, issuer=issuer, now=now)
         detail = {"roots": len(new.roots), "targets": new.targets is not None, "bins": len(new.bins)}
         audit.append(session, actor=by, action="metadata.updated", subject="trust", detail=detail, now=now)
         _record_floors(session, before=floors, by=by, now=now)
     take_up_keys(session, keys=keys)
 
 
-def accept(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, now: float) -> int:
+def accept(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, issuer: str, now: float) -> int:
     """The same in the caller's transaction, without the change of keys; returns the version of targets in force.
 
     Raises:
@@ -110,15 +137,16 @@ def accept(session: Session, new: MetadataUpdate, *, keys: OnlineKeys, now: floa
     """
     present = rules.parse_root(find_root(session))
     root = rules.follow_roots(present, new.roots, now=now)
-    own, fleet = _keys_for(root, keys)
+    signing_keys, own = _keys_for(session, root, keys=keys, issuer=issuer)
+    before = _list_own(session)
     for raw in new.roots:
         _keep(session, Root.type, rules.parse_root(raw).version, raw, now=now)
     targets = _take_targets(session, new, root, now=now)
     bins = _take_bins(session, new, targets, now=now)
     session.flush()
     _check_files(session, [targets, *bins] if new.targets is not None else bins, new.files)
-    _check_own_targets(session, targets, fleet=fleet)
-    _sign_snapshot(session, root, keys=own, now=now)
+    _check_own_targets(session, targets, before=before, own=own)
+    _sign_snapshot(session, root, keys=signing_keys, now=now)
     return targets.version
 
 
@@ -131,9 +159,10 @@ def take_up_keys(session: Session, *, keys: OnlineKeys) -> None:
     raw = find_trusted(session).root
     if raw is None:
         return
-    root, coming = rules.parse_root(raw), keys.find_next()
+    root, coming = rules.parse_root(raw), keys.find_next(session)
+    session.rollback()  # only read so far: the keys change in a transaction that writes
     if coming is not None and rules.names_own_keys(root, fleet=coming[1]):
-        keys.take_up_next()
+        keys.take_up_next(session)
     rules.check_own_keys(root, fleet=keys.public)
 
 
@@ -144,13 +173,29 @@ def renew(session: Session, *, keys: OnlineKeys, now: float) -> bool:
         if root is None or snapshot is None or timestamp is None:
             return False
         trusted = rules.parse_root(root.raw)
-        if signing.snapshot_is_due(snapshot.raw, now=now):
+        dating = _date(session, trusted, now=now)
+        if signing.snapshot_is_due(snapshot.raw, at=dating.at):
             _sign_snapshot(session, trusted, keys=keys, now=now)
-        elif signing.timestamp_is_due(timestamp.raw, now=now):
-            _sign_timestamp(session, trusted, snapshot, keys=keys, now=now)
+        elif signing.timestamp_is_due(timestamp.raw, at=dating.at):
+            _sign_timestamp(session, trusted, snapshot, keys=keys, dating=dating, now=now)
         else:
             return False
     return True
+
+
+def find_trouble(session: Session, *, now: float) -> str:
+    """What an operator must know of the times that the fleet signed; empty where all is well.
+
+    A time that isn't gone on with is told until the clock has reached it, or the keys that signed it are replaced.
+    """
+    raw = find_trusted(session).root
+    if raw is None:
+        return ""
+    root = rules.parse_root(raw)
+    dating, newest_at = _date(session, root, now=now), _find_time_ahead(session, root, now=now)
+    if newest_at > dating.at + CLOCKS_DIFFER_S:
+        return signing.say_given_up(now=now, newest_at=newest_at)
+    return dating.trouble
 
 
 def versions(session: Session) -> Mapping[str, int]:
@@ -177,9 +222,7 @@ def find_listed(session: Session, *, name: str, version: int) -> str | None:
 
 def find_floors(session: Session) -> Floors:
     """What was revoked, as it is signed now."""
-    raw = find_trusted(session).targets
-    sha256 = None if raw is None else rules.listed_digests(rules.parse_targets(raw)).get(FLOORS_PATH)
-    return Floors() if sha256 is None else _read_floors(session, sha256)
+    return _read_floors(session, _list_own(session).get(FLOORS_PATH))
 
 
 def read_metadata(session: Session, file_name: str) -> bytes:
@@ -225,17 +268,18 @@ def _record_floors(session: Session, *, before: Floors, by: str, now: float) -> 
         audit.append(session, actor=by, action="release.revoked", subject=digest, detail={}, now=now)
 
 
-def _keys_for(root: Root, keys: OnlineKeys) -> tuple[Signing, FleetKeys]:
+def _keys_for(session: Session, root: Root, *, keys: OnlineKeys, issuer: str) -> tuple[Signing, _Own]:
     """The fleet's keys that root names: those in use, or those that are to follow.
 
     Raises:
         Refused: it names neither.
     """
-    coming = keys.find_next()
+    coming = keys.find_next(session)
+    assignment = [keys.public.assignment, *([] if coming is None else [coming[1].assignment])]
     if coming is not None and rules.names_own_keys(root, fleet=coming[1]):
-        return coming
+        return coming[0], _Own(coming[1], assignment, issuer)
     rules.check_own_keys(root, fleet=keys.public)
-    return keys, keys.public
+    return keys, _Own(keys.public, assignment, issuer)
 
 
 def _take_targets(session: Session, new: MetadataUpdate, root: Root, *, now: float) -> Targets:
@@ -287,43 +331,82 @@ def _check_files(session: Session, listing: Sequence[Targets], files: Mapping[st
                 raise Refused(f"target {path[:200]} with sha256 {sha256}: listed, but its bytes aren't here")
 
 
-def _check_own_targets(session: Session, targets: Targets, *, fleet: FleetKeys) -> None:
-    """A device must trust this fleet's assignments, and be able to follow what was revoked."""
+def _check_own_targets(session: Session, targets: Targets, *, before: Mapping[str, str], own: _Own) -> None:
+    """A device must trust this fleet's assignments and servers, and be able to follow what was revoked.
+
+    Whether a list names the wrong ones is judged when it comes in, not while it stays: the fleet may have gone over to
+    another authority since. `before` are the digests of what was listed until now.
+    """
     listed = rules.listed_digests(targets)
+    is_new = {path: sha256 != before.get(path) for path, sha256 in listed.items()}
     if ASSIGNMENT_KEYS_PATH not in listed:
         raise Refused(f"targets metadata: expected the target {ASSIGNMENT_KEYS_PATH}, found none of that path")
     assignment_keys = session.get_one(Target, (ASSIGNMENT_KEYS_PATH, listed[ASSIGNMENT_KEYS_PATH]))
-    rules.check_assignment_keys(assignment_keys.raw, fleet=fleet)
+    allowed = own.assignment if is_new[ASSIGNMENT_KEYS_PATH] else None
+    rules.check_assignment_keys(assignment_keys.raw, fleet=own.fleet, allowed=allowed)
     if FLOORS_PATH in listed:
         raw = session.get_one(Target, (FLOORS_PATH, listed[FLOORS_PATH])).raw
-        rules.check_floors(raw, present=_floors_before(session, targets))
+        rules.check_floors(raw, present=_read_floors(session, before.get(FLOORS_PATH)))
+    if is_new.get(AUTHORITIES_PATH):
+        raw = session.get_one(Target, (AUTHORITIES_PATH, listed[AUTHORITIES_PATH])).raw
+        rules.check_authorities(raw, issuer=own.issuer)
 
 
-def _floors_before(session: Session, targets: Targets) -> Floors:
-    """The floors of the version before; where the very same is in force, those."""
-    row = session.get(RoleMetadata, (Targets.type, targets.version - 1))
-    sha256 = None if row is None else rules.listed_digests(rules.parse_targets(row.raw)).get(FLOORS_PATH)
-    return Floors() if sha256 is None else _read_floors(session, sha256)
+def _list_own(session: Session) -> Mapping[str, str]:
+    """Path and SHA-256 of what the targets metadata in use lists itself."""
+    raw = find_trusted(session).targets
+    return {} if raw is None else rules.listed_digests(rules.parse_targets(raw))
 
 
-def _read_floors(session: Session, sha256: str) -> Floors:
+def _read_floors(session: Session, sha256: str | None) -> Floors:
+    if sha256 is None:
+        return Floors()
     raw = session.get_one(Target, (FLOORS_PATH, sha256)).raw
     return decode(raw, Floors, what=f"target {FLOORS_PATH}", limit_bytes=MAX_FLOORS_BYTES)
 
 
+def _date(session: Session, root: Root, *, now: float) -> Dating:
+    """With what time to sign now, under that root."""
+    rows = {role: row for role in (*_ONLINE, Targets.type) if (row := _newest(session, role)) is not None}
+    targets = rows.pop(Targets.type, None)
+    ends = [root.expires] + ([] if targets is None else [rules.parse_targets(targets.raw).expires])
+    newest_at = signing.find_newest_time(root, {role: row.raw for role, row in rows.items()})
+    return signing.choose_time(now=now, newest_at=newest_at, limit_at=min(ends).timestamp())
+
+
+def _find_time_ahead(session: Session, root: Root, *, now: float) -> float:
+    """The newest time beyond now that the fleet's present keys ever signed; 0 where there is none.
+
+    Each is in a timestamp that was made while the clock ran ahead. What earlier keys signed has lower versions.
+    """
+    is_ahead = (RoleMetadata.role == Timestamp.type) & (RoleMetadata.created_at > now + CLOCKS_DIFFER_S)
+    newest_at = 0.0
+    for raw in session.scalars(select(RoleMetadata.raw).where(is_ahead).order_by(RoleMetadata.version.desc())):
+        at = signing.read_time(root, Timestamp.type, raw)
+        if at is None:
+            break
+        newest_at = max(newest_at, at)
+    return newest_at
+
+
 def _sign_snapshot(session: Session, root: Root, *, keys: Signing, now: float) -> None:
+    dating = _date(session, root, now=now)
+    if dating.trouble:
+        _log.warning("%s", dating.trouble)
     listed = {role: number for role, number in versions(session).items() if role not in (Root.type, *_ONLINE)}
     version = _next_version(session, "snapshot")
-    raw = signing.sign_snapshot(versions=listed, version=version, root=root, keys=keys, now=now)
+    raw = signing.sign_snapshot(versions=listed, version=version, root=root, keys=keys, at=dating.at)
     row = RoleMetadata(role="snapshot", version=version, raw=raw, created_at=now)
     session.add(row)
-    _sign_timestamp(session, root, row, keys=keys, now=now)
+    _sign_timestamp(session, root, row, keys=keys, dating=dating, now=now)
 
 
-def _sign_timestamp(session: Session, root: Root, snapshot: RoleMetadata, *, keys: Signing, now: float) -> None:
+def _sign_timestamp(
+    session: Session, root: Root, snapshot: RoleMetadata, *, keys: Signing, dating: Dating, now: float
+) -> None:
     version = _next_version(session, "timestamp")
     raw = signing.sign_timestamp(
-        snapshot=snapshot.raw, snapshot_version=snapshot.version, version=version, root=root, keys=keys, now=now
+        snapshot=snapshot.raw, snapshot_version=snapshot.version, version=version, root=root, keys=keys, at=dating.at
     )
     _keep(session, "timestamp", version, raw, now=now)
 

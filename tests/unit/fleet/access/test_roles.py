@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shoal_fleet.access.roles import EVERYWHERE, Held, Role, check_within, choose_project, is_within, reach
+from shoal_fleet.access.roles import EVERYWHERE, Held, Role, check_within, choose_project, cut, is_within, reach
 from shoal_fleet.errors import Refused, WrongRole
 
 PROJECTS = st.sampled_from(["default", "yard", "roof", EVERYWHERE])
@@ -39,6 +39,21 @@ def test_a_project_is_reached_by_a_role_in_it_or_everywhere(held: frozenset[Held
 @given(HELD, HELD, st.sampled_from(Role))
 def test_more_roles_never_reach_less(held: frozenset[Held], more: frozenset[Held], needed: Role) -> None:
     assert reach(held, needed) <= reach(held | more, needed)
+
+
+@given(HELD, HELD, st.sampled_from(Role), PROJECTS)
+def test_what_is_cut_reaches_what_both_reach(
+    held: frozenset[Held], limit: frozenset[Held], needed: Role, project: str
+) -> None:
+    expected = is_within(project, reach(held, needed)) and is_within(project, reach(limit, needed))
+    assert is_within(project, reach(cut(held, limit=limit), needed)) is expected
+
+
+@given(HELD, HELD)
+def test_what_is_cut_says_nothing_twice(held: frozenset[Held], limit: frozenset[Held]) -> None:
+    found = cut(held, limit=limit)
+    for one in found:
+        assert not is_within(one.project, reach(found - {one}, one.role))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from shoal_fleet.devices import service as devices
 from shoal_fleet.devices.models import Device
 from shoal_fleet.errors import NotFound
 from shoal_fleet.releases import service as releases
+from shoal_fleet.rollouts.policy import find_approvals_needed, set_approvals_needed
 from shoal_fleet.telemetry import queries
 from shoal_fleet.telemetry import service as telemetry
 from shoal_fleet.telemetry.models import AnswerRow
@@ -115,6 +116,12 @@ def test_every_table_that_is_about_a_device_is_limited(sessions: Sessions) -> No
     assert AnswerRow in kinds
     for kind in kinds:
         assert seen(sessions, "nowhere", look=partial(read_all, kind)) == []
+
+
+def test_the_policy_of_the_whole_fleet_counts_in_each_project(sessions: Sessions) -> None:
+    with sessions() as session:
+        set_approvals_needed(session, 2, by="user:anna", now=NOW)
+    assert seen(sessions, "default", look=partial(find_approvals_needed, project="default")) == 2
 
 
 def test_outside_of_a_request_there_is_no_such_session(sessions: Sessions) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from shoal_fleet.access import login_sessions, users
-from shoal_fleet.access.login_sessions import IDLE_S, LIFETIME_S
-from shoal_fleet.access.models import LoginSession, User
+from shoal_fleet.access.known_browsers import KNOWN_S, MAX_BY_USER
+from shoal_fleet.access.login_sessions import IDLE_S, LIFETIME_S, Begun, LoginAttempt
+from shoal_fleet.access.models import KnownBrowser, LoginSession, User
 from shoal_fleet.access.passwords import MAX_PASSWORD_CHARACTERS, Passwords, check_password
 from shoal_fleet.access.roles import EVERYWHERE, Held, Role
 from shoal_fleet.audit.models import AuditRow
@@ -37,10 +38,24 @@ def log_in(
     at: float = NOW,
     passwords: Passwords = PASSWORDS,
 ) -> str:
+    """Returns the session's secret."""
+    return begin(sessions, name=name, password=password, at=at, passwords=passwords).session
+
+
+def begin(
+    sessions: Sessions,
+    *,
+    name: str = "anna",
+    password: str = PASSWORD,
+    at: float = NOW,
+    passwords: Passwords = PASSWORDS,
+    browser: str = "",
+) -> Begun:
+    attempt = LoginAttempt(name=name, password=password, address="192.0.2.1", browser=browser)
     with sessions() as session:
-        return login_sessions.log_in(
-            session, name=name, password=password, address="192.0.2.1", passwords=passwords, now=at
-        )
+        login_sessions.count_attempt(session, attempt, now=at)
+    with sessions() as session:
+        return login_sessions.log_in(session, attempt, passwords=passwords, now=at)
 
 
 def recognise(sessions: Sessions, secret: str, *, at: float = NOW) -> frozenset[Held]:
@@ -53,12 +68,13 @@ def test_a_session_tells_who_it_is(sessions: Sessions) -> None:
 
 
 def test_neither_password_nor_cookie_is_kept(sessions: Sessions, tmp_path: Path) -> None:
-    secret = log_in(sessions)
+    begun = begin(sessions)
     close_database(sessions)
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"$argon2id$" in kept
     assert PASSWORD.encode() not in kept
-    assert secret.encode() not in kept
+    assert begun.session.encode() not in kept
+    assert begun.browser.encode() not in kept
 
 
 @pytest.mark.parametrize(
@@ -105,6 +121,48 @@ def test_an_attempt_that_comes_too_soon_is_not_looked_at(sessions: Sessions) -> 
     log_in(sessions, at=NOW + 2)
     with pytest.raises(NotAllowed, match="wrong"):
         log_in(sessions, password="wrong", at=NOW + 2)
+
+
+def test_a_known_browser_keeps_its_cookie_and_is_not_kept_out_by_others(sessions: Sessions) -> None:
+    known = begin(sessions).browser
+    for _ in range(5):
+        with pytest.raises(NotAllowed):
+            log_in(sessions, password="wrong")
+    with pytest.raises(TooSoon):
+        log_in(sessions)
+    assert begin(sessions, browser=known).browser == known
+
+
+def test_a_known_browser_of_somebody_else_is_worth_nothing(sessions: Sessions) -> None:
+    add_user(sessions, "bert", Role.VIEWER)
+    of_bert = begin(sessions, name="bert").browser
+    for _ in range(5):
+        with pytest.raises(NotAllowed):
+            begin(sessions, password="wrong", browser=of_bert)
+    with pytest.raises(TooSoon):
+        begin(sessions, browser=of_bert)
+
+
+def test_guesses_with_a_stolen_browser_cookie_are_slowed_down_too(sessions: Sessions) -> None:
+    known = begin(sessions).browser
+    for _ in range(10 + 5):
+        with pytest.raises(NotAllowed):
+            begin(sessions, password="wrong", browser=known)
+    with pytest.raises(TooSoon):
+        begin(sessions, browser=known)
+
+
+def test_browsers_are_forgotten(sessions: Sessions) -> None:
+    first = begin(sessions).browser
+    for number in range(1, MAX_BY_USER + 1):
+        begin(sessions, at=NOW + number)
+    with sessions() as session:
+        assert len(session.scalars(select(KnownBrowser)).all()) == MAX_BY_USER
+    assert begin(sessions, at=NOW + 100, browser=first).browser != first
+    later = NOW + 100 + KNOWN_S
+    begin(sessions, at=later)
+    with sessions() as session:
+        assert len(session.scalars(select(KnownBrowser)).all()) == 1
 
 
 def test_a_session_ends_when_nobody_uses_it(sessions: Sessions) -> None:

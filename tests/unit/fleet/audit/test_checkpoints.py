@@ -1,18 +1,21 @@
 """Does the fleet keep signed statements of its log, and notice by itself that the log was changed?"""
 
 import logging
-from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shoal_fleet.audit.checkpoints import INTERVAL_S, AuditKey, Checkpoints
 from shoal_fleet.audit.models import AuditCheckpointRow
 from shoal_fleet.database import Sessions, writing
 from shoal_fleet.errors import BrokenState
+from shoal_fleet.kek.vault import Vault
 from shoal_wire import audit
 from sqlalchemy import select, text
 
 from tests.unit.fleet.audit.log_entries import append
 from tests.unit.fleet.boards import NOW
+
+VAULT = Vault(bytes(32))
 
 
 class Clock:
@@ -29,8 +32,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def key(tmp_path: Path) -> AuditKey:
-    return AuditKey.load_or_create(tmp_path / "keys")
+def key(sessions: Sessions) -> AuditKey:
+    return AuditKey.load_or_create(sessions, vault=VAULT, now=NOW)
 
 
 @pytest.fixture
@@ -85,6 +88,7 @@ def test_a_changed_log_is_told_and_gets_no_new_checkpoint(
 ) -> None:
     append(sessions, "device.enrolled")
     checkpoints.renew()
+    assert checkpoints.find_trouble() is None
     rewrite(sessions)
     append(sessions, "device.revoked")
     clock.now += INTERVAL_S
@@ -92,26 +96,20 @@ def test_a_changed_log_is_told_and_gets_no_new_checkpoint(
         checkpoints.renew()
     assert kept(sessions) == [1]
     assert "entry 1 was signed with the digest" in caplog.text
+    assert (checkpoints.find_trouble() or "nothing") in caplog.text
 
 
 def test_a_checkpoint_that_the_key_did_not_sign_is_told(
-    sessions: Sessions, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+    sessions: Sessions, checkpoints: Checkpoints, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(sessions, "device.enrolled")
-    Checkpoints(sessions, key=AuditKey.load_or_create(tmp_path / "other"), clock=clock).renew()
+    Checkpoints(sessions, key=AuditKey(Ed25519PrivateKey.generate()), clock=clock).renew()
     with caplog.at_level(logging.ERROR):
-        Checkpoints(sessions, key=AuditKey.load_or_create(tmp_path / "keys"), clock=clock).renew()
+        checkpoints.renew()
     assert "can't be trusted" in caplog.text
 
 
-def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    first = AuditKey.load_or_create(tmp_path / "keys")
-    assert AuditKey.load_or_create(tmp_path / "keys").public == first.public
-    assert (tmp_path / "keys/audit.pem").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_damaged_key_is_told(tmp_path: Path) -> None:
-    AuditKey.load_or_create(tmp_path)
-    (tmp_path / "audit.pem").write_bytes(b"nothing")
-    with pytest.raises(BrokenState, match=r"audit\.pem: expected a private key"):
-        AuditKey.load_or_create(tmp_path)
+def test_the_key_is_made_once_and_opens_by_the_vault_alone(sessions: Sessions, key: AuditKey) -> None:
+    assert AuditKey.load_or_create(sessions, vault=VAULT, now=NOW).public == key.public
+    with pytest.raises(BrokenState, match="fleet key audit: doesn't open"):
+        AuditKey.load_or_create(sessions, vault=Vault(b"\1" * 32), now=NOW)

@@ -5,6 +5,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from securesystemslib.signer import CryptoSigner
 from shoal_fleet.command.errors import CommandError
 from shoal_fleet.command.metadata import Signatories, lists
@@ -33,6 +37,14 @@ def listed(repository: SignedRepository) -> dict[str, set[str]]:
     present = repository.present()
     assert present.bins is not None
     return {role: set(present.bin(role).signed.targets) for role in present.bins.get_roles()}
+
+
+def make_authority(name: str) -> x509.Certificate:
+    key = ec.generate_private_key(ec.SECP256R1())
+    title = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(title, title, key.public_key(), 1, NOW, NOW + timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return builder.sign(key, hashes.SHA256())
 
 
 @pytest.fixture
@@ -128,6 +140,17 @@ def test_floors_are_a_target_of_their_own(repository: SignedRepository) -> None:
     assert "targets" in new and len(new) == 2
     assert repository.present().floors() == Floors(floors={"notes": 2})
     assert repository.present().find(PATH) is None
+
+
+def test_authorities_are_a_target_of_their_own_which_the_last_list_replaces(repository: SignedRepository) -> None:
+    assert repository.present().authorities() == ()
+    first, second = make_authority("first"), make_authority("second")
+    for named in ([first], [first, second], [second]):
+        change = repository.change()
+        change.set_authorities(named)
+        assert "targets" in repository.publish(change)
+        assert repository.present().authorities() == tuple(named)
+    assert repository.present().assignment_keys().keys == (repository.fleet.assignment,)
 
 
 def test_refresh_signs_what_ends_soon_and_nothing_else(repository: SignedRepository) -> None:

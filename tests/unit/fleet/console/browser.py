@@ -20,9 +20,10 @@ class Browser:
     def get(self, path: str, *, query: Mapping[str, str] | None = None) -> httpx.Response:
         return self._ask("GET", path if query is None else f"{path}?{urlencode(query)}", "", {})
 
-    def send(self, path: str, *, origin: str = HOME, **fields: str) -> httpx.Response:
-        """Send a form that is on a page of `origin`."""
+    def send(self, path: str, *, origin: str = HOME, forwarded_for: str = "", **fields: str) -> httpx.Response:
+        """Send a form that is on a page of `origin`, by a proxy where it says for whom."""
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": origin}
+        headers |= {"X-Forwarded-For": forwarded_for} if forwarded_for else {}
         return self._ask("POST", path, urlencode(fields), headers)
 
     def _ask(self, method: str, path: str, content: str, headers: Mapping[str, str]) -> httpx.Response:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from shoal_fleet.access import users
+from shoal_fleet.access.client_address import ClientAddresses
 from shoal_fleet.access.csrf import csrf_word
 from shoal_fleet.access.gate import COOKIE, Gate
 from shoal_fleet.access.roles import Role
@@ -23,10 +24,17 @@ from tests.unit.fleet.console.browser import HOME, Browser
 
 
 class Person(Browser):
-    """Somebody with a browser."""
+    """Somebody with a browser, behind a proxy of the fleet's."""
 
-    def log_in(self, *, name: str = "anna", password: str = PASSWORD, path: str = "/login") -> httpx.Response:
-        return self.send(path, name=name, password=password)
+    def __init__(self, app: FastAPI, held_up: list[float]) -> None:
+        super().__init__(app)
+        self.held_up = held_up
+        """How long each attempt that was held up at all was."""
+
+    def log_in(
+        self, *, name: str = "anna", password: str = PASSWORD, path: str = "/login", address: str = "192.0.2.1"
+    ) -> httpx.Response:
+        return self.send(path, forwarded_for=address, name=name, password=password)
 
     def word(self) -> str:
         """What a form of the present page says that it comes from one."""
@@ -46,9 +54,27 @@ def browser(sessions: Sessions) -> Person:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     install_error_answers(app)
     gate = Gate(sessions, clock=lambda: NOW)
-    app.include_router(login.make_router(sessions=sessions, gate=gate, clock=lambda: NOW, passwords=quick_passwords()))
-    app.include_router(console.make_router(sessions=gate.sessions, gate=gate, clock=lambda: NOW, describe=app.openapi))
-    return Person(app)
+    held_up: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        held_up.append(seconds)
+
+    app.include_router(
+        login.make_router(
+            sessions=sessions,
+            gate=gate,
+            clock=lambda: NOW,
+            passwords=quick_passwords(),
+            addresses=ClientAddresses(["127.0.0.1"]),
+            sleep=sleep,
+        )
+    )
+    app.include_router(
+        console.make_router(
+            sessions=gate.sessions, gate=gate, clock=lambda: NOW, describe=app.openapi, approve=lambda *_: None
+        )
+    )
+    return Person(app, held_up)
 
 
 @pytest.mark.parametrize("path", ["/", "/status", "/docs", "/account"])
@@ -69,6 +95,7 @@ def test_the_cookie_is_for_this_site_and_no_script(browser: Person) -> None:
     assert cookie.startswith(f"{COOKIE}=")
     assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
     assert "Domain" not in cookie
+    assert "Max-Age" not in cookie.partition(login.BROWSER_COOKIE)[0]
 
 
 @pytest.mark.parametrize(("name", "password"), [("anna", "not her password"), ("nobody", PASSWORD)])
@@ -86,6 +113,39 @@ def test_too_many_wrong_logins_must_wait(browser: Person) -> None:
     reply = browser.log_in()
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "2")
     assert "try again in 2 s" in reply.text
+
+
+def test_who_fails_elsewhere_keeps_nobody_out(browser: Person) -> None:
+    for _ in range(6):
+        browser.log_in(password="wrong", address="198.51.100.1")
+    assert browser.log_in(address="198.51.100.1").status_code == 429
+    assert browser.log_in(address="198.51.100.1, 203.0.113.5").status_code == 303
+
+
+def test_a_name_that_many_try_is_held_up_and_let_in(browser: Person) -> None:
+    for number in range(25):
+        browser.log_in(password="wrong", address=f"198.51.100.{number}")
+    assert browser.held_up == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert browser.log_in().status_code == 303
+    assert browser.held_up[5:] == [8.0]
+
+
+def test_a_browser_that_was_in_before_is_not_held_up(browser: Person) -> None:
+    cookies = browser.log_in().headers.get_list("Set-Cookie")
+    (known,) = [cookie for cookie in cookies if cookie.startswith(login.BROWSER_COOKIE)]
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict", "Max-Age=7776000"} <= set(known.split("; "))
+    secret = browser.cookies[login.BROWSER_COOKIE]
+    browser.cookies.clear()
+    for number in range(25):
+        browser.log_in(password="wrong", address=f"198.51.100.{number}")
+    for _ in range(6):
+        browser.log_in(password="wrong")
+    assert browser.log_in().status_code == 429
+    already_held_up = len(browser.held_up)
+    browser.cookies.set(login.BROWSER_COOKIE, secret, domain="fleet.example")
+    assert browser.log_in().status_code == 303
+    assert len(browser.held_up) == already_held_up
+    assert browser.cookies[login.BROWSER_COOKIE] == secret
 
 
 @pytest.mark.parametrize(

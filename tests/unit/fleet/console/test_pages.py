@@ -35,11 +35,26 @@ def sessions(tmp_path: Path) -> Iterator[Sessions]:
 
 
 @pytest.fixture
-def app(sessions: Sessions) -> FastAPI:
+def troubles() -> list[str]:
+    """What is wrong with the fleet."""
+    return []
+
+
+@pytest.fixture
+def app(sessions: Sessions, troubles: list[str]) -> FastAPI:
     made = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     install_error_answers(made)
     gate = Gate(sessions, clock=lambda: NOW)
-    made.include_router(console.make_router(sessions=sessions, gate=gate, clock=lambda: NOW, describe=made.openapi))
+    made.include_router(
+        console.make_router(
+            sessions=sessions,
+            gate=gate,
+            clock=lambda: NOW,
+            describe=made.openapi,
+            approve=lambda *_: None,
+            find_trouble=lambda: troubles,
+        )
+    )
     made.include_router(telemetry.make_router(sessions=sessions, gate=gate, clock=lambda: NOW))
     return made
 
@@ -90,6 +105,14 @@ def test_deaths_of_workers_are_a_warning(client: ApiClient, sessions: Sessions, 
         service.commit_batch(session, board.plain_batch(first=1, rows=[counts(10.0, deaths=deaths)]), now=NOW - 3600)
     page = client.get("/status").text
     assert re.findall(r'class="warning[^"]*">(.*?) the last 24 h<', page) == ([] if words is None else [words])
+
+
+def test_warnings_are_shown_as_text_where_there_are_any(client: ApiClient, troubles: list[str]) -> None:
+    assert "Warnings" not in client.get("/status").text
+    troubles += ["audit log: the log was changed", EVIL]
+    page = client.get("/status").text
+    assert "<li>audit log: the log was changed</li>" in page
+    assert EVIL not in page
 
 
 @pytest.mark.parametrize("path", ["/status", "/docs"])

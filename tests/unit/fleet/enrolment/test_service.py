@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from shoal_fleet.database import Sessions
+from shoal_fleet.access.models import Project
+from shoal_fleet.access.moves import move_device
+from shoal_fleet.database import Sessions, writing
 from shoal_fleet.devices.models import Device, DeviceCertificate
 from shoal_fleet.devices.service import find_device, list_devices, revoke
 from shoal_fleet.enrolment.models import EnrolmentTokenRow
@@ -59,6 +61,7 @@ class Office:
                 targets=self.publisher.signed_targets(),
                 target_files={ASSIGNMENT_KEYS_PATH: self.publisher.assignment_keys},
                 keys=self.keys,
+                issuer=self.authority.fingerprint,
                 now=NOW,
             )
 
@@ -243,3 +246,18 @@ def test_a_replacement_enrols_though_the_old_one_was_revoked_meanwhile(office: O
     with office.sessions() as session:
         revoke(session, old, actor="user:anna", now=NOW)
     assert office.enrol_at(token, Applicant()).replaced == old
+
+
+@pytest.mark.parametrize("order", ["moved-later", "moved-just-before"])
+def test_a_replacement_is_in_the_project_that_the_old_one_is_in_now(office: Office, order: str) -> None:
+    """Whether the device was moved after the token was made, or while it was: then it names the old project."""
+    with office.sessions() as session, writing(session):
+        session.add(Project(name="garden", created_at=NOW))
+    office.enrol(office.token(), Applicant())
+    token = replacement_token(office)[1] if order == "moved-later" else ""
+    with office.sessions() as session:
+        move_device(session, "yard-1", project="garden", actor="user:anna", now=NOW)
+    token = token or replacement_token(office)[1]  # made for `default`
+    office.enrol(token, Applicant())
+    with office.sessions() as session:
+        assert find_device(session, "yard-1").project == "garden"

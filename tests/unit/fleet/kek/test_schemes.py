@@ -55,10 +55,14 @@ def test_file_that_holds_no_key_is_refused_and_kept(tmp_path: Path, content: byt
         ("file:../kek.key", False),
         ("file:/run/keys/kek", False),
         ("passphrase:prompt", False),
+        ("passphrase:file:/run/keys/word", False),
+        ("passphrase:file:{state}/word", True),
+        ("passphrase:file:{state}/../word", False),
     ],
 )
 def test_knows_whether_the_key_is_copied_with_the_state_folder(tmp_path: Path, uri: str, expected: bool) -> None:
-    assert lies_beside(uri, state=tmp_path / "state") is expected
+    state = tmp_path / "state"
+    assert lies_beside(uri.format(state=state), state=state) is expected
 
 
 def test_link_into_the_state_folder_lies_beside_it(tmp_path: Path) -> None:
@@ -114,6 +118,49 @@ def test_passphrase_comes_from_a_credential_of_the_service_manager(
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     kek = open_kek("passphrase:credential:shoal-kek", state=tmp_path)
     assert Passphrase(b"correct horse").unwrap(kek.wrap(SECRET)) == SECRET
+
+
+def test_new_passphrase_that_is_longer_than_what_is_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"x" * 4097)
+    with pytest.raises(BadConfiguration, match="expected at most 4096 bytes"):
+        open_kek(f"passphrase:file:{tmp_path / 'p'}", state=tmp_path, may_make=True)
+    # What an earlier version wrapped by the part that it read opens as it did.
+    wrapped = Passphrase(b"x" * 4096, cost=CHEAP).wrap(SECRET)
+    assert open_kek(f"passphrase:file:{tmp_path / 'p'}", state=tmp_path).unwrap(wrapped) == SECRET
+
+
+def test_endless_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with pytest.raises(BadConfiguration, match="expected 32 bytes in base64"):
+        open_kek("file:/dev/zero", state=tmp_path)
+    with pytest.raises(BadConfiguration, match="expected at most 4096 bytes"):
+        open_kek("passphrase:file:/dev/zero", state=tmp_path, may_make=True)
+
+
+HIDDEN = "Qhunter2"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"pkcs11:token=t;object=o?pin-value={HIDDEN}",
+        f"pkcs11:colour=red;token=t?pin-value={HIDDEN}",
+        f"pkcs11:token=t;object=o?colour=red&pin-value={HIDDEN}",
+        f"pkcs11:token=t;object=o?colour=red&PIN-VALUE={HIDDEN}",
+        f"pkcs11:token=t;pin={HIDDEN}",
+        f"pkcs11:token=t;object=o?{HIDDEN}",
+        f"pkcs11:token=t;object=o?pin-source={HIDDEN}",
+        f"pkcs11:token=t;object=o?module-path=/x&pin-source={HIDDEN}",
+        f"pkcs11:token=t;object=o&pin-value={HIDDEN}?module-path=/x&pin-source=file:/nowhere",
+        f"PKCS11:token=t;object=o?pin-value={HIDDEN}",
+        f"passphrase:{HIDDEN}",
+        HIDDEN,
+    ],
+    ids=range(12),
+)
+def test_no_message_repeats_a_secret_that_was_given_in_the_place_of_something_else(tmp_path: Path, uri: str) -> None:
+    with pytest.raises(BadConfiguration) as refused:
+        open_kek(uri, state=tmp_path)
+    assert HIDDEN.lower() not in str(refused.value).lower()
 
 
 @pytest.mark.parametrize(

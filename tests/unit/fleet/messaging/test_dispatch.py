@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from shoal_fleet.database import Sessions
 from shoal_fleet.devices import service as devices
@@ -20,7 +21,7 @@ from shoal_fleet.telemetry.models import EventRow
 from shoal_wire import envelope
 from shoal_wire.encoding import decode, encode
 from shoal_wire.errors import Untrusted
-from shoal_wire.messages import Ack, Event, Presence, ProbationLimits
+from shoal_wire.messages import Ack, AgentReport, Event, Presence, ProbationLimits
 from shoal_wire.topics import Topic, Up
 from shoal_wire.update import UpdateState
 from sqlalchemy import func, select
@@ -95,6 +96,23 @@ def site() -> Iterator[Site]:
     made = Site()
     yield made
     close_database(made.sessions)
+
+
+def test_a_report_of_an_agent_on_trial_is_acknowledged_once_it_is_committed_and_again_when_it_comes_again(
+    site: Site,
+) -> None:
+    site.receive(Up.BATCH, site.board.batch(first=1, rows=[ROW, ROW]))
+    site.publisher.sent.clear()
+    about = AgentReport(machine="aarch64", python="3.11", state_format=1, can_update=True)
+    site.receive(Up.REPORTED, site.board.sign_reported(site.board.reported(agent=about)))
+    assert site.publisher.sent == [], "it is on no trial"
+    on_trial = site.board.reported(agent=msgspec.structs.replace(about, is_on_trial=True))
+    for _ in range(2):
+        site.receive(Up.REPORTED, site.board.sign_reported(on_trial))
+    key = envelope.parse_public_key(site.keys.public.assignment, what="key")
+    sent = [envelope.verify(raw, envelope.ACK, [key], what="ack") for _, raw, _ in site.publisher.sent]
+    acks = [decode(raw, Ack, what="ack") for raw in sent]
+    assert acks == [Ack(device=site.board.id, stream=site.board.stream, sequence=2, reported=on_trial.counter)] * 2
 
 
 def test_a_batch_is_acknowledged_after_its_commit_by_the_assignment_key(site: Site) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 
-from shoal_fleet.messaging.inbox import Connected, Inbox, Message, Woken, Work
+from shoal_fleet.messaging.inbox import Connected, Inbox, Load, Message, Woken, Work
 from shoal_fleet.rollouts.publication import Receipt
 from shoal_wire.topics import Topic, Up
 
@@ -95,3 +95,15 @@ def test_a_closed_inbox_gives_nothing_more() -> None:
     inbox.put(message("d-a", Up.BATCH))
     inbox.close()
     assert inbox.take(timeout_s=60) is None
+
+
+def test_load_counts_what_waits_and_since_when_nothing_did() -> None:
+    inbox = Inbox(max_bytes=25, max_bytes_of_device=20)
+    assert inbox.load == Load(messages=0, batch_bytes=0, lag_s=0.0, left_out=0)
+    for work in (message("d-a", Up.BATCH, bytes(20)), message("d-b", Up.BATCH, bytes(20)), Woken()):
+        inbox.put(work)
+    load = inbox.load
+    assert (load.messages, load.batch_bytes, load.left_out) == (2, 20, 1)
+    assert inbox.load.lag_s >= load.lag_s > 0
+    take_all(inbox)
+    assert inbox.load == Load(messages=0, batch_bytes=0, lag_s=0.0, left_out=1)

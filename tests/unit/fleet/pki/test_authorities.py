@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from shoal_fleet.pki.authorities import Authorities, add_successor, retire
-from shoal_fleet.pki.authority import Authority, crl_end, read_certificate
+from shoal_fleet.pki.authorities import Authorities, list_generations
+from shoal_fleet.pki.authority import crl_end, read_certificate
 from shoal_fleet.pki.certificates import split_crls
 from shoal_fleet.pki.errors import BrokenAuthority
+
+from tests.authority_line import AuthorityLine
 
 ADDRESS = "127.0.0.1"
 
@@ -28,16 +30,20 @@ class Stage:
         self.folder = folder
         self.board = board
         self.now = now
-        Authority.create(folder, now=now)
+        self.line = AuthorityLine(folder, now=now)
         self.anchors = [self.authorities.certificate_pem]
         """What a board knows that was enrolled under each authority."""
 
     @property
     def authorities(self) -> Authorities:
-        return Authorities.load(self.folder)
+        return self.line.authorities
+
+    @property
+    def retired(self) -> list[bool]:
+        return [one.is_retired for one in list_generations(self.folder, kept=self.line.keys)]
 
     def follow(self) -> None:
-        add_successor(self.folder, now=self.now)
+        self.line.follow()
         self.anchors.append(self.authorities.certificate_pem)
 
     def client(self) -> bytes:
@@ -79,7 +85,7 @@ def stage(tmp_path: Path, board: Board, now: datetime) -> Stage:
 
 def test_one_authority_alone_issues_and_has_no_links(stage: Stage) -> None:
     authorities = stage.authorities
-    assert (authorities.links, len(authorities.trusted), len(authorities.generations)) == ((), 1, 1)
+    assert (authorities.links, len(authorities.trusted), stage.retired) == ((), 1, [False])
     stage.handshake(anchor=stage.anchors[0], client=stage.client())
 
 
@@ -103,8 +109,8 @@ def test_a_revocation_counts_whichever_authority_issued(stage: Stage) -> None:
 def test_what_a_retired_authority_issued_counts_no_more_but_boards_that_know_it_find_their_fleet(stage: Stage) -> None:
     old_client = stage.client()
     stage.follow()
-    retire(stage.folder, 1)
-    assert [one.is_retired for one in stage.authorities.generations] == [True, False]
+    stage.line.retire(1)
+    assert stage.retired == [True, False]
     stage.handshake(anchor=stage.anchors[0], client=stage.client())
     with pytest.raises(ssl.SSLCertVerificationError):
         stage.handshake(anchor=stage.anchors[0], client=old_client)
@@ -112,9 +118,9 @@ def test_what_a_retired_authority_issued_counts_no_more_but_boards_that_know_it_
 
 def test_a_board_that_slept_through_two_changes_finds_its_fleet(stage: Stage) -> None:
     stage.follow()
-    retire(stage.folder, 1)
+    stage.line.retire(1)
     stage.follow()
-    retire(stage.folder, 2)
+    stage.line.retire(2)
     for anchor in stage.anchors:
         stage.handshake(anchor=anchor, client=stage.client())
 
@@ -134,15 +140,22 @@ def test_a_successor_that_was_cut_short_counts_for_nothing_and_is_made_again(sta
     (stage.folder / "2" / "ca.pem").unlink()
     assert stage.authorities.fingerprint == before
     stage.follow()
-    assert len(stage.authorities.generations) == 2
+    assert stage.retired == [False, False]
 
 
 def test_only_one_that_was_followed_can_be_retired(stage: Stage) -> None:
     with pytest.raises(BrokenAuthority, match="expected one that another follows"):
-        retire(stage.folder, 1)
+        stage.line.retire(1)
     stage.follow()
     with pytest.raises(BrokenAuthority, match="expected one that another follows"):
-        retire(stage.folder, 2)
+        stage.line.retire(2)
+
+
+def test_the_key_of_the_one_that_issues_must_be_there(stage: Stage) -> None:
+    stage.follow()
+    del stage.line.keys[2]
+    with pytest.raises(BrokenAuthority, match="certificate authority 2: expected its key in the database"):
+        _ = stage.authorities
 
 
 def test_find_knows_the_first_without_a_name_and_no_retired_one(stage: Stage) -> None:
@@ -150,6 +163,6 @@ def test_find_knows_the_first_without_a_name_and_no_retired_one(stage: Stage) ->
     stage.follow()
     found = stage.authorities.find(None)
     assert found is not None and found.fingerprint == first
-    retire(stage.folder, 1)
+    stage.line.retire(1)
     assert stage.authorities.find(first) is None
     assert stage.authorities.find(stage.authorities.fingerprint) is not None

@@ -37,14 +37,19 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_key_and_folder_are_the_owners_alone(tmp_path: Path, now: datetime) -> None:
-    Authority.create(tmp_path / "a" / "b", now=now)
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def test_folder_is_the_owners_alone_and_holds_no_private_key(tmp_path: Path, now: datetime) -> None:
+    Authority.create(tmp_path / "a" / "b", key=KEY, now=now)
     assert mode(tmp_path / "a" / "b") == 0o700
-    assert mode(tmp_path / "a" / "b" / "ca.key") == 0o600
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["ca.pem"]
+    assert b"PRIVATE" not in (tmp_path / "a" / "b" / "ca.pem").read_bytes()
 
 
-def test_loads_what_it_created(tmp_path: Path, now: datetime, authority: Authority) -> None:
-    loaded = Authority.load(tmp_path / "authority")
+def test_loads_what_it_created(tmp_path: Path, now: datetime) -> None:
+    authority = Authority.create(tmp_path / "authority", key=KEY, now=now)
+    loaded = Authority.load(tmp_path / "authority", key=KEY)
     assert loaded.certificate_pem == authority.certificate_pem
     der = x509.load_pem_x509_certificate(authority.certificate_pem).public_bytes(Encoding.DER)
     assert loaded.fingerprint == hashlib.sha256(der).hexdigest()
@@ -53,34 +58,32 @@ def test_loads_what_it_created(tmp_path: Path, now: datetime, authority: Authori
 def test_never_replaces_an_authority(tmp_path: Path, now: datetime, authority: Authority) -> None:
     with pytest.raises(BrokenAuthority, match=r"found ca\.pem"):
         Authority.create(tmp_path / "authority", now=now)
-    assert Authority.load(tmp_path / "authority").fingerprint == authority.fingerprint
+    assert (tmp_path / "authority" / "ca.pem").read_bytes() == authority.certificate_pem
 
 
-def test_creation_cut_short_is_done_again(tmp_path: Path, now: datetime, authority: Authority) -> None:
+def test_creation_cut_short_is_done_again_with_the_same_key(tmp_path: Path, now: datetime) -> None:
+    Authority.create(tmp_path / "authority", key=KEY, now=now)
     (tmp_path / "authority" / "ca.pem").unlink()
-    again = Authority.create(tmp_path / "authority", now=now)
-    assert Authority.load(tmp_path / "authority").fingerprint == again.fingerprint
+    again = Authority.create(tmp_path / "authority", key=KEY, now=now)
+    assert Authority.load(tmp_path / "authority", key=KEY).fingerprint == again.fingerprint
 
 
-@pytest.mark.parametrize("name", ["ca.key", "ca.pem"])
-def test_refuses_a_folder_that_lacks_a_file(tmp_path: Path, authority: Authority, name: str) -> None:
-    (tmp_path / "authority" / name).unlink()
-    with pytest.raises(BrokenAuthority, match=name):
-        Authority.load(tmp_path / "authority")
+def test_refuses_a_folder_without_a_certificate(tmp_path: Path) -> None:
+    with pytest.raises(BrokenAuthority, match=r"ca\.pem is missing"):
+        Authority.load(tmp_path / "authority", key=KEY)
 
 
-def test_refuses_the_key_of_another_authority(tmp_path: Path, now: datetime, authority: Authority) -> None:
-    Authority.create(tmp_path / "other", now=now)
-    (tmp_path / "other" / "ca.key").replace(tmp_path / "authority" / "ca.key")
-    with pytest.raises(BrokenAuthority, match="isn't the key"):
-        Authority.load(tmp_path / "authority")
+@pytest.mark.usefixtures("authority")
+def test_refuses_the_key_of_another_authority(tmp_path: Path) -> None:
+    with pytest.raises(BrokenAuthority, match=r"its key isn't that of ca\.pem"):
+        Authority.load(tmp_path / "authority", key=KEY)
 
 
-@pytest.mark.parametrize("name", ["ca.key", "ca.pem"])
-def test_refuses_a_damaged_file(tmp_path: Path, authority: Authority, name: str) -> None:
-    (tmp_path / "authority" / name).write_bytes(b"-----BEGIN NOTHING-----\n")
+@pytest.mark.usefixtures("authority")
+def test_refuses_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "authority" / "ca.pem").write_bytes(b"-----BEGIN NOTHING-----\n")
     with pytest.raises(BrokenAuthority, match="damaged"):
-        Authority.load(tmp_path / "authority")
+        Authority.load(tmp_path / "authority", key=KEY)
 
 
 def test_authority_may_sign_end_certificates_only(authority: Authority, now: datetime) -> None:

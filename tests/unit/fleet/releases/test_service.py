@@ -19,7 +19,7 @@ from shoal_wire.grant import Grant
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
 
 from tests.publisher import Publisher, SealedRelease, make_release
-from tests.unit.fleet.boards import close_database, make_database, make_keys
+from tests.unit.fleet.boards import ISSUER, close_database, make_database, make_keys
 
 
 class Site:
@@ -42,6 +42,7 @@ class Site:
                 targets=self.publisher.signed_targets(),
                 target_files={ASSIGNMENT_KEYS_PATH: self.publisher.assignment_keys},
                 keys=self.keys,
+                issuer=ISSUER,
                 now=self.now,
             )
 
@@ -69,6 +70,7 @@ class Site:
                 grants=[release.grant(self.keys.public.hpke)] if grants is None else grants,
                 store=self.store,
                 keys=self.keys,
+                issuer=ISSUER,
                 now=self.now,
             )
 

@@ -32,14 +32,16 @@ class Office:
         with self.sessions() as session:
             set_approvals_needed(session, needed, by=by, now=NOW)
 
-    def start(self, by: str, *, version: int = 1) -> Rollout:
+    def start(self, by: str, *, version: int = 1, person: str | None = None) -> Rollout:
         with self.sessions() as session:
             wanted = RolloutStart("notes", version, ("all",), LIMITS)
-            return service.start(session, wanted, by=by, vault=self.keys.vault, now=NOW)
+            return service.start(session, wanted, by=by, person=person, vault=self.keys.vault, now=NOW)
 
-    def approve(self, rollout: Rollout, by: str) -> RolloutState:
+    def approve(self, rollout: Rollout, by: str, *, person: str | None = None) -> RolloutState:
         with self.sessions() as session:
-            return approvals.approve(session, rollout.id, by=by, vault=self.keys.vault, now=NOW + 1).state
+            return approvals.approve(
+                session, rollout.id, by=by, person=person, vault=self.keys.vault, now=NOW + 1
+            ).state
 
     def abort(self, rollout: Rollout, by: str) -> None:
         with self.sessions() as session:
@@ -117,6 +119,49 @@ def test_nobody_approves_their_own(office: Office) -> None:
     assert (office.state(rollout), office.documents()) == (RolloutState.WAITING, 0)
 
 
+@pytest.mark.parametrize(
+    ("starter", "approver"),
+    [
+        (("user:anna", "user:anna"), ("token:ci", "user:anna")),
+        (("token:ci", "user:anna"), ("user:anna", "user:anna")),
+        (("token:ci", "user:anna"), ("token:cd", "user:anna")),
+    ],
+)
+def test_a_token_counts_as_who_made_it(office: Office, starter: tuple[str, str], approver: tuple[str, str]) -> None:
+    office.want(1)
+    rollout = office.start(starter[0], person=starter[1])
+    with pytest.raises(WrongRole, match="user:anna started it"):
+        office.approve(rollout, approver[0], person=approver[1])
+    assert office.approve(rollout, "token:night", person="user:bert") is RolloutState.RUNNING
+
+
+def test_a_person_and_their_tokens_approve_once(office: Office) -> None:
+    office.want(2)
+    rollout = office.start("user:anna")
+    for by in ("user:bert", "token:ci", "token:cd"):
+        assert office.approve(rollout, by, person="user:bert") is RolloutState.WAITING
+    assert office.approve(rollout, "user:carl") is RolloutState.RUNNING
+
+
+def test_a_token_of_which_nobody_knows_the_maker_is_no_person(office: Office) -> None:
+    office.start("token:old", person="")
+    office.want(1)
+    with pytest.raises(WrongRole, match="token:old: it isn't known who made this token"):
+        office.start("token:old", person="")
+    rollout = office.start("user:anna")
+    with pytest.raises(WrongRole, match="token:old"):
+        office.approve(rollout, "token:old", person="")
+
+
+def test_one_that_nobody_answers_for_is_not_approved(office: Office, sessions: Sessions) -> None:
+    office.want(1)
+    rollout = office.start("user:anna")
+    with sessions() as session, writing(session):
+        session.execute(update(Rollout).values(created_by="token:old", person=""))
+    with pytest.raises(Conflict, match="it isn't known who made token:old"):
+        office.approve(rollout, "user:bert")
+
+
 def test_approving_twice_counts_once(office: Office) -> None:
     office.want(2)
     rollout = office.start("user:anna")
@@ -161,10 +206,11 @@ def test_one_person_alone_stops_a_rollout_that_was_approved(office: Office) -> N
     assert office.state(rollout) is RolloutState.ABORTED
 
 
-def test_a_policy_that_is_lowered_leaves_what_waits_as_it_was(office: Office) -> None:
+def test_a_policy_that_is_lowered_leaves_what_waits_as_it_was(office: Office, sessions: Sessions) -> None:
     office.want(2)
     rollout = office.start("user:anna")
-    office.want(0)
+    with sessions() as session:
+        set_approvals_needed(session, 0, by="host:root", now=NOW, is_forced=True)
     assert office.approve(rollout, "user:bert") is RolloutState.WAITING
     assert office.approve(rollout, "user:carl") is RolloutState.RUNNING
 

@@ -48,10 +48,10 @@ def make_publication(sessions: Sessions, keys: OnlineKeys, publisher: RecordingP
     return Publication(sessions, publisher=publisher, signer=keys.assignment, clock=lambda: NOW)
 
 
-def start(sessions: Sessions, keys: OnlineKeys) -> None:
+def start(sessions: Sessions, keys: OnlineKeys, *, now: float = NOW) -> None:
     with sessions() as session:
         wanted = RolloutStart("notes", 1, ("all",), ProbationLimits())
-        service.start(session, wanted, by="user:anna", vault=keys.vault, now=NOW)
+        service.start(session, wanted, by="user:anna", vault=keys.vault, now=now)
 
 
 def test_publishes_a_signed_retained_document(
@@ -132,3 +132,26 @@ def test_a_revoked_device_gets_nothing(
     publication.publish_all()
     publication.publish_pending()
     assert publisher.sent == []
+
+
+@pytest.mark.parametrize(
+    ("dated", "published"),
+    [(NOW - 1e6, NOW - 1e6), (NOW + 600.0, NOW + 600.0), (NOW + 5 * 365 * 86_400.0, NOW)],
+    ids=["earlier", "nearly now", "ahead"],
+)
+def test_a_document_that_a_clock_dated_ahead_is_dated_anew(
+    dated: float,
+    published: float,
+    sessions: Sessions,
+    keys: OnlineKeys,
+    board: Board,
+    publication: Publication,
+    publisher: RecordingPublisher,
+) -> None:
+    """Boards judge expiry by its time: with other keys of the fleet it would stop them again."""
+    start(sessions, keys, now=dated)
+    publication.publish_all()
+    key = envelope.parse_public_key(keys.public.assignment, what="key")
+    raw = envelope.verify(publisher.sent[0][1], envelope.DESIRED, [key], what="desired")
+    desired = decode(raw, Desired, what="desired")
+    assert (desired.issued_at, desired.order, len(desired.assignments)) == (published, (1, 1), 1)

@@ -20,7 +20,7 @@ from tuf.ngclient import Updater
 from tuf.ngclient.fetcher import FetcherInterface
 
 from tests.publisher import Publisher, make_release, online_key, signed
-from tests.unit.fleet.boards import close_database, make_database, make_keys
+from tests.unit.fleet.boards import ISSUER, close_database, make_database, make_keys
 
 NOW = datetime.now(UTC).timestamp()
 DAY_S = 86400.0
@@ -62,12 +62,15 @@ class Site:
                 targets=targets or self.publisher.signed_targets(),
                 target_files={ASSIGNMENT_KEYS_PATH: self.publisher.assignment_keys},
                 keys=self.keys,
+                issuer=ISSUER,
                 now=now,
             )
 
     def add(self, targets: bytes, files: dict[str, bytes]) -> None:
         with self.sessions() as session, writing(session):
-            service.accept(session, MetadataUpdate(targets=targets, files=files), keys=self.keys, now=NOW)
+            service.accept(
+                session, MetadataUpdate(targets=targets, files=files), keys=self.keys, issuer=ISSUER, now=NOW
+            )
 
     def renew(self, *, now: float, keys: OnlineKeys | None = None) -> bool:
         with self.sessions() as session:

@@ -1,28 +1,33 @@
 """Does the fleet take the next version of what its publisher signed, by the right keys, and nothing else?"""
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from securesystemslib.signer import CryptoSigner
-from shoal_fleet.database import Sessions
+from shoal_fleet.database import Sessions, writing
 from shoal_fleet.errors import Conflict, FleetError, Refused
+from shoal_fleet.kek.service import list_secret_keys, move_secret_key
 from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.signing_keys import make_next
+from shoal_fleet.signing_keys import NAMES, SigningKeys, make_next
 from shoal_fleet.trust import expiry, service
 from shoal_fleet.trust.service import MetadataUpdate
-from shoal_wire.errors import Untrusted
+from shoal_wire.errors import Malformed, Untrusted
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH
 from tuf.api.metadata import Delegations, Metadata, Root, Snapshot, SuccinctRoles, TargetFile, Targets
 
 from tests.publisher import Publisher, make_release, online_key
-from tests.unit.fleet.boards import close_database, make_database, make_keys
+from tests.unit.fleet.boards import ISSUER, close_database, make_database, make_keys
+from tests.unit.fleet.command.material import make_certificate
 
 NOW = datetime.now(UTC).timestamp()
 DAY_S = 86400.0
 FLOORS = "keys/floors.json"
+AUTHORITIES = "keys/authorities.json"
 
 
 class Repository:
@@ -31,6 +36,7 @@ class Repository:
     def __init__(self, keys: OnlineKeys) -> None:
         self.sessions: Sessions = make_database()
         self.keys = keys
+        self.issuer = ISSUER
         public = self.keys.public
         self.publisher = Publisher(
             {"snapshot": public.snapshot, "timestamp": public.timestamp, "assignment": public.assignment}
@@ -45,6 +51,7 @@ class Repository:
                 targets=self.publisher.signed_targets(),
                 target_files={ASSIGNMENT_KEYS_PATH: self.publisher.assignment_keys},
                 keys=self.keys,
+                issuer=ISSUER,
                 now=NOW,
             )
 
@@ -78,7 +85,14 @@ class Repository:
 
     def update(self, **new: object) -> None:
         with self.sessions() as session:
-            service.update(session, MetadataUpdate(**new), keys=self.keys, by="token:ci", now=NOW)  # type: ignore[arg-type]
+            service.update(
+                session,
+                MetadataUpdate(**new),  # type: ignore[arg-type]
+                keys=self.keys,
+                issuer=self.issuer,
+                by="token:ci",
+                now=NOW,
+            )
 
     def into_bins(self) -> None:
         self.delegate()
@@ -257,9 +271,82 @@ def test_floors_never_sink(repository: Repository) -> None:
     floors(repository, m=4, n=1)
 
 
-def test_next_keys_of_the_fleet_count_once_root_and_assignment_keys_name_them(tmp_path: Path) -> None:
-    repository = Repository(make_keys(folder=tmp_path))
-    coming = make_next(tmp_path)
+@pytest.mark.parametrize(
+    "content", [b"{}", b'{"certificates":[]}', b'{"certificates":["nonsense"]}'], ids=["nothing", "none", "nonsense"]
+)
+def test_authorities_that_no_device_can_read_are_refused(repository: Repository, content: bytes) -> None:
+    repository.publisher.list_target(AUTHORITIES, content)
+    with pytest.raises(Malformed, match=r"target keys/authorities\.json"):
+        repository.update(targets=repository.next_targets(), files={AUTHORITIES: content})
+    assert repository.versions()["targets"] == 1
+
+
+def test_authorities_without_the_one_that_issues_are_refused(repository: Repository) -> None:
+    first, second = make_certificate("first"), make_certificate("second")
+    repository.issuer = fingerprint(second)
+    with pytest.raises(Refused, match=f"expected the authority {fingerprint(second)}, .*found {fingerprint(first)}"):
+        sign_authorities(repository, first)
+    repository.publisher.targets.version -= 1
+    sign_authorities(repository, second)
+    sign_authorities(repository, first, second)
+
+
+def test_authorities_of_before_stay_when_the_fleet_goes_over_to_another(repository: Repository) -> None:
+    first, second = make_certificate("first"), make_certificate("second")
+    repository.issuer = fingerprint(first)
+    sign_authorities(repository, first)
+    repository.issuer = fingerprint(second)
+    repository.into_bins()
+    role, files = repository.list_in_bin("m", 1)
+    repository.update(bins={role: repository.next_bin(role)}, files=files)
+    sign_authorities(repository, first, second)
+    with pytest.raises(Refused, match="expected the authority"):  # its bytes are here from before
+        repository.publisher.list_target(AUTHORITIES, authorities_json(first))
+        repository.update(targets=repository.next_targets())
+
+
+def test_assignment_keys_of_others_are_refused(repository: Repository) -> None:
+    own, foreign = repository.keys.public.assignment, make_keys().public.assignment
+    with pytest.raises(Refused, match="expected this fleet's assignment keys alone, found "):
+        sign_assignment_keys(repository, own, foreign)
+    repository.publisher.targets.version -= 1
+    coming = rotate_keys(repository).public()["assignment"]
+    sign_assignment_keys(repository, own, coming)
+
+
+def sign_assignment_keys(repository: Repository, *keys: str) -> None:
+    content = json.dumps({"protocol": 1, "keys": keys}).encode()
+    repository.publisher.list_target(ASSIGNMENT_KEYS_PATH, content)
+    repository.update(targets=repository.next_targets(), files={ASSIGNMENT_KEYS_PATH: content})
+
+
+def sign_authorities(repository: Repository, *authorities: x509.Certificate) -> None:
+    content = authorities_json(*authorities)
+    repository.publisher.list_target(AUTHORITIES, content)
+    repository.update(targets=repository.next_targets(), files={AUTHORITIES: content})
+
+
+def authorities_json(*authorities: x509.Certificate) -> bytes:
+    pems = [one.public_bytes(Encoding.PEM).decode() for one in authorities]
+    return json.dumps({"protocol": 1, "certificates": pems}).encode()
+
+
+def fingerprint(authority: x509.Certificate) -> str:
+    return hashlib.sha256(authority.public_bytes(Encoding.DER)).hexdigest()
+
+
+def rotate_keys(repository: Repository) -> SigningKeys:
+    with repository.sessions() as session, writing(session):
+        return make_next(session, vault=repository.keys.vault, now=NOW)
+
+
+def has_next(repository: Repository) -> bool:
+    with repository.sessions() as session:
+        return repository.keys.find_next(session) is not None
+
+
+def test_next_keys_of_the_fleet_count_once_root_and_assignment_keys_name_them(repository: Repository) -> None:
+    coming = rotate_keys(repository)
     root, public = repository.publisher.root, coming.public()
     for role in ("snapshot", "timestamp"):
         (old,) = root.roles[role].keyids
@@ -273,28 +360,23 @@ def test_next_keys_of_the_fleet_count_once_root_and_assignment_keys_name_them(tm
     repository.update(roots=roots, targets=repository.next_targets(), files={ASSIGNMENT_KEYS_PATH: content})
 
     assert repository.keys.public.assignment == public["assignment"]
-    assert repository.keys.find_next() is None
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "assignment.pem",
-        "next",
-        "snapshot.pem",
-        "timestamp.pem",
-    ]
+    assert not has_next(repository)
+    with repository.sessions() as session:
+        assert list_secret_keys(session) == set(NAMES)
     trusted = Metadata[Root].from_bytes(repository.read("2.root.json")).signed
     snapshot = Metadata[Snapshot].from_bytes(repository.read("2.snapshot.json"))
     trusted.verify_delegate("snapshot", snapshot.signed_bytes, snapshot.signatures)
-    close_database(repository.sessions)
 
 
-def test_change_of_keys_that_power_cut_off_is_finished_at_the_next_start(tmp_path: Path) -> None:
-    keys = make_keys(folder=tmp_path)
-    coming = make_next(tmp_path)
-    (tmp_path / "next" / "snapshot.pem").replace(tmp_path / "snapshot.pem")
-    found = keys.find_next()
-    assert found is not None and found[0].public() == coming.public()
-    keys.take_up_next()
-    assert keys.find_next() is None
-    assert keys.public.snapshot == coming.public()["snapshot"]
+def test_change_of_keys_that_an_earlier_version_began_is_finished_and_not_begun_anew(repository: Repository) -> None:
+    coming, keys = rotate_keys(repository), repository.keys
+    with repository.sessions() as session, writing(session):
+        move_secret_key(session, "next-snapshot", to="snapshot", vault=keys.vault)
+    assert rotate_keys(repository).public() == coming.public()
+    with repository.sessions() as session:
+        keys.take_up_next(session)
+    assert not has_next(repository)
+    assert {name: getattr(keys.public, name) for name in NAMES} == coming.public()
 
 
 @pytest.mark.parametrize(
@@ -309,10 +391,23 @@ def test_what_ends_soon_is_told(repository: Repository, days: int, ending: Seque
     assert all(one.is_expired == (one.expires_at <= NOW + days * DAY_S) for one in found)
 
 
+def test_what_ends_soon_is_said_once_a_day_and_known_at_each_look(
+    repository: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch, at = expiry.ExpiryWatch(), NOW + 61 * DAY_S
+    with repository.sessions() as session:
+        for seconds in (0, 60):
+            watch.look(session, now=at + seconds)
+            assert [words.partition(" ends at ")[0] for words in watch.find_trouble()] == ["targets metadata"]
+        assert len(caplog.records) == 1
+        watch.look(session, now=NOW)
+    assert watch.find_trouble() == []
+
+
 def test_nothing_is_taken_beside_what_has_expired(repository: Repository) -> None:
     repository.into_bins()
     role, files = repository.list_in_bin("m", 1)
     repository.bins[role].expires = datetime.fromtimestamp(NOW, UTC) + timedelta(days=300)
     new = MetadataUpdate(bins={role: repository.next_bin(role)}, files=files)
     with repository.sessions() as session, pytest.raises(FleetError, match="targets metadata: expired at"):
-        service.update(session, new, keys=repository.keys, by="token:ci", now=NOW + 91 * DAY_S)
+        service.update(session, new, keys=repository.keys, issuer=ISSUER, by="token:ci", now=NOW + 91 * DAY_S)

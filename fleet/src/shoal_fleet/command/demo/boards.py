@@ -52,6 +52,7 @@ def agent_configuration(board: Board, *, folder: Path) -> str:
     The boards share this machine, so each has one thread, and nothing but the updates loads it.
     """
     lines = ["threads = 1", f"engines = [{_text(board.engine)}]"]
+    lines += ["", "[telemetry]", "interval_s = 5.0"]
     lines += ["", "[tuning]", "at_install = false", "all_variants = false"]
     for feed in board.feeds:
         values = {"kind": "folder", "name": feed.source, "path": str(folder / feed.source), "release": feed.model}
