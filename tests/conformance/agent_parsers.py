@@ -31,12 +31,13 @@ from shoal_agent.front.operations.tables import DecodeCsv
 from shoal_agent.front.operations.text import read_text
 from shoal_agent.front.reference_outputs import read_reference
 from shoal_wire import envelope
-from shoal_wire.encoding import decode, decode_struct
+from shoal_wire.encoding import decode, decode_struct, encode
 from shoal_wire.envelope import KeySigner
 from shoal_wire.errors import Malformed, Unsupported
 from shoal_wire.histogram import Histogram, Sketch
 from shoal_wire.manifest import Operation
 from shoal_wire.messages import EnrolmentResponse
+from shoal_wire.metadata import FleetAuthorities, parse_authorities
 from shoal_wire.token import EnrolmentToken
 from shoal_worker import messages as worker_messages
 from shoal_worker import onnx_file, tflite_file
@@ -144,7 +145,9 @@ def _frame(parse: Callable[[dict[str, object]], object]) -> Callable[[bytes], ob
 def _make_authority() -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, DEVICE)])
     begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)
-    return x509.CertificateBuilder(name, name, P256.public_key(), 7, begin, end).sign(P256, hashes.SHA256())
+    builder = x509.CertificateBuilder(name, name, P256.public_key(), 7, begin, end)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return builder.sign(P256, hashes.SHA256())
 
 
 def _answer_of_fleet(*, changed: tuple[bytes, bytes] = (b"", b"")) -> bytes:
@@ -181,6 +184,11 @@ AGENT: Mapping[str, Parser] = {
         [_answer_of_fleet()],
         (Malformed, Unsupported, EnrolmentRefused),
         [_answer_of_fleet(changed=_NO_VERSION), _answer_of_fleet(changed=_NO_KEY)],
+    ),
+    "agent authorities": Parser(
+        parse_authorities,
+        [encode(FleetAuthorities(certificates=(_AUTHORITY.public_bytes(Encoding.PEM).decode(),)))],
+        (Malformed, Unsupported),
     ),
     "agent wav": Parser(
         WAVES.apply,

@@ -17,10 +17,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from cryptography import x509
 from shoal_agent.files import DiskFiles
 from shoal_agent.updater.errors import TryLater, UpdateError
 from shoal_agent.updater.http_client import Answer
@@ -46,6 +47,11 @@ class PlainHttp:
                 yield Answer(error.code, None, None, iter(()))
         except OSError as error:
             raise TryLater(f"{url}: {error}") from error
+
+    def is_vouched_for_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        """Nobody vouches for a plain web server."""
+        del authorities
+        return False
 
 
 def main(arguments: list[str]) -> int:

@@ -21,7 +21,8 @@ from shoal_fleet.keys import FleetKeys
 from shoal_fleet.pki.certificates import parse_csr
 from shoal_fleet.pki.errors import BadCsr
 from shoal_fleet.releases.routes import NewRelease
-from shoal_fleet.rollouts.routes import NewRollout, Policy
+from shoal_fleet.rollouts.policy_routes import NewPolicy
+from shoal_fleet.rollouts.routes import NewRollout
 from shoal_fleet.telemetry.service import open_batch
 from shoal_fleet.trust import rules
 from shoal_fleet.trust.views import Ceremony, TrustUpdate
@@ -147,7 +148,7 @@ BODIES: Mapping[str, tuple[type[BaseModel], object]] = {
         NewRollout,
         {"release": "notes", "version": 2, "devices": ["all"], "probation": {"answers": 3, "p95_ratio": 1.5}},
     ),
-    "policy": (Policy, {"approvals": 1}),
+    "policy": (NewPolicy, {"approvals": 1}),
     "enrolment token": (NewToken, {"name": "yard 3", "ttl_s": 60}),
     "device": (NewName, {"name": "yard 3"}),
     "user": (
@@ -170,7 +171,9 @@ FLEET: Mapping[str, Parser] = {
     "fleet next root": Parser(_follow_root, [_next_root()], _METADATA_ERRORS),
     "fleet targets": Parser(_check_targets, [PUBLISHER.signed_targets()], _METADATA_ERRORS),
     "fleet assignment keys": Parser(
-        lambda raw: rules.check_assignment_keys(raw, fleet=KEYS), [PUBLISHER.assignment_keys], _METADATA_ERRORS
+        lambda raw: rules.check_assignment_keys(raw, fleet=KEYS, allowed=(KEYS.assignment,)),
+        [PUBLISHER.assignment_keys],
+        _METADATA_ERRORS,
     ),
     "fleet floors": Parser(lambda raw: rules.check_floors(raw, present=FLOORS), [encode(FLOORS)], _METADATA_ERRORS),
     **{

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from shoal_wire import audit, envelope, sealed_file, topics
+from shoal_wire.agent_release import TreeContents, TreeFile, parse_contents
 from shoal_wire.audit import START
 from shoal_wire.device_profile import parse_profile
-from shoal_wire.encoding import decode, decode_struct
+from shoal_wire.encoding import decode, decode_struct, encode
 from shoal_wire.envelope import KeySigner, parse_public_key, public_text
 from shoal_wire.errors import Damaged, Malformed, Unsupported, Untrusted
 from shoal_wire.grant import (
@@ -60,6 +61,7 @@ def _documents() -> Mapping[str, Parser]:
 
     def reader(name: str) -> Callable[[bytes], object]:
         own = {"manifest": parse_manifest, "release_draft": parse_draft}
+        own |= {"agent_manifest": parse_manifest, "agent_draft": parse_draft}
         return own.get(name) or (lambda raw: decode(raw, KINDS[name], what=name))
 
     return {
@@ -98,8 +100,13 @@ def _verify(raw: bytes) -> bytes:
     return envelope.verify(raw, envelope.REPORTED, [ED25519.public_key(), P256.public_key()], what="document")
 
 
+_TREE = encode(
+    TreeContents(version="0.2.0", machine="x86_64", python="3.11", files={"site-packages/a.py": TreeFile(3, "a" * 64)})
+)
+
 WIRE: Mapping[str, Parser] = {
     **_documents(),
+    "wire list of a tree": Parser(parse_contents, [_TREE], (Malformed,)),
     "wire envelope": Parser(_verify, _ENVELOPES, (Malformed, Untrusted)),
     "wire row of a batch": Parser(
         parse_row, [msgspec.json.encode(row) for row in example("batch")["rows"]], (Malformed,)

@@ -21,17 +21,20 @@ from shoal_wire.messages import (
     RenewalResponse,
     Reported,
 )
-from shoal_wire.metadata import Floors
+from shoal_wire.metadata import FleetAuthorities, Floors
 
 VECTORS = Path(__file__).parent
 
 KINDS: dict[str, type[Document]] = {
     "ack": Ack,
+    "agent_draft": ReleaseDraft,
+    "agent_manifest": Manifest,
     "assignment_keys": AssignmentKeys,
     "batch": Batch,
     "desired": Desired,
     "enrolment_request": EnrolmentRequest,
     "enrolment_response": EnrolmentResponse,
+    "fleet_authorities": FleetAuthorities,
     "floors": Floors,
     "manifest": Manifest,
     "presence": Presence,
@@ -42,7 +45,7 @@ KINDS: dict[str, type[Document]] = {
     "reported": Reported,
 }
 
-STRICT = frozenset({"release_draft"})
+STRICT = frozenset({"agent_draft", "release_draft"})
 """Kinds that refuse unknown fields: people write them."""
 
 OWNED = frozenset({"answer", "expected", "floors", "parameters", "reference_output"})

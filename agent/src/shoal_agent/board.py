@@ -12,6 +12,7 @@ from shoal_agent.emulation import Signs, find_sign
 
 PROC = Path("/proc")
 SYSTEM = Path("/sys")
+MACHINE = platform.machine()
 UNKNOWN = "unknown"
 WARM_CELSIUS = 60.0
 HOT_CELSIUS = 75.0
@@ -31,13 +32,16 @@ def read_kind(*, processors: int, proc: Path = PROC, system: Path = SYSTEM) -> B
     )
 
 
-def read_emulation(*, proc: Path = PROC, system: Path = SYSTEM) -> str:
-    """What gives this board away as one whose processor is a program; empty where nothing does."""
+def read_emulation(*, proc: Path = PROC, system: Path = SYSTEM, machine: str = MACHINE) -> str:
+    """What gives this board away as one whose processor is a program; empty where nothing does.
+
+    `machine` is what `uname -m` prints.
+    """
     names = _read(system / "devices/system/clocksource/clocksource0/available_clocksource")
     clocks = [_read(path) for path in sorted((system / "class/ptp").glob("ptp*/clock_name"))]
     return find_sign(
         Signs(
-            machine=platform.machine(),
+            machine=machine,
             kernel_machine=_read(proc / "sys/kernel/arch"),
             processors=_read(proc / "cpuinfo"),
             vendor=_read(system / "class/dmi/id/sys_vendor"),

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import platform
 import socket
 import sys
 import time
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from shoal_wire.errors import WireError
+from shoal_wire.errors import Unsupported, WireError
 from shoal_wire.grant import MLKEM768_X25519, X25519
 
 from shoal_agent.configuration import Configuration, load_configuration
+from shoal_agent.enrolment_file import MAX_BYTES, EnrolmentFile, parse_enrolment_file
 from shoal_agent.errors import AgentError, FleetUnreachable, NotEnrolled, WrongConfiguration
 from shoal_agent.files import DiskFiles
 from shoal_agent.state import CONFIGURATION
@@ -94,13 +94,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_enrol_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "token", metavar="TOKEN", help="what `shoal device token` printed; - reads it from standard input"
+        "token", metavar="TOKEN", nargs="?", help="what `shoal device token` printed; - reads it from standard input"
     )
     parser.add_argument(
-        "--name", default=socket.gethostname(), help="what people call this board (default: %(default)s)"
+        "--file",
+        metavar="FILE",
+        help='in place of TOKEN: a file of lines such as token = "…", name = "yard-camera", profile = "…"; '
+        "- reads it from standard input. Options go before what it says",
     )
+    parser.add_argument("--name", metavar="NAME", help=f"what people call this board (default: {socket.gethostname()})")
     parser.add_argument(
-        "--profile", default=f"generic-{platform.machine()}", help="kind of board (default: %(default)s)"
+        "--profile", metavar="NAME", help="kind of board, a device profile (default: what this board is found to be)"
     )
     parser.add_argument(
         "--identity-key",
@@ -111,29 +115,64 @@ def _add_enrol_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grants",
         choices=[X25519, MLKEM768_X25519],
-        default=X25519,
-        help="how content keys are sealed to this board, as `grants` in its device profile says (default: %(default)s)",
+        help="how content keys are sealed to this board (default: as `grants` in its device profile says)",
     )
 
 
 def _enrol(options: argparse.Namespace) -> int:
+    from shoal_agent.board_detection import detect_here
     from shoal_agent.enrolment import Label, enrol  # an HTTP client, which the daemon goes without
 
-    token = sys.stdin.readline() if options.token == "-" else options.token  # noqa: S105 (not a secret)
+    detected = detect_here()
+    asked = _read_asked(options)
+    profile = options.profile or asked.profile or detected.profile
     device = enrol(
         DiskFiles(),
         options.state,
-        token=token,
+        token=asked.token,
         label=Label(
-            options.name,
-            options.profile,
-            has_hybrid=options.grants == MLKEM768_X25519,
+            options.name or asked.name or socket.gethostname(),
+            profile,
+            has_hybrid=_wants_hybrid(options, profile=profile),
             identity_key=_identity_key(options),
         ),
         agent_version=version("shoal-agent"),
     )
+    print(f"profile {device.profile}" + (f": {detected.reason}" if device.profile == detected.profile else ""))
     print(f"enrolled as {device.device} ({device.name}); start it with: shoal-agent run --state {options.state}")
     return OK
+
+
+def _wants_hybrid(options: argparse.Namespace, *, profile: str) -> bool:
+    """As the option says; else as the device profile does, where this machine can."""
+    from shoal_wire.hybrid_key import HybridPrivateKey
+
+    from shoal_agent.profiles import find_profile  # neither is needed by the daemon
+
+    if options.grants is not None:
+        return bool(options.grants == MLKEM768_X25519)
+    found = find_profile(profile)
+    if found is None or found.grants != MLKEM768_X25519:
+        return False
+    try:
+        HybridPrivateKey.generate()
+    except Unsupported as error:
+        print(
+            f"profile {profile} wants grants by {MLKEM768_X25519}, this board gets {X25519}: {error}", file=sys.stderr
+        )
+        return False
+    return True
+
+
+def _read_asked(options: argparse.Namespace) -> EnrolmentFile:
+    if (options.token is None) == (options.file is None):
+        raise WrongConfiguration("expected either a TOKEN or --file FILE; `shoal device token` on the fleet makes one")
+    if options.token is not None:
+        return EnrolmentFile(token=sys.stdin.readline() if options.token == "-" else options.token)  # noqa: S105
+    if options.file == "-":
+        return parse_enrolment_file(sys.stdin.buffer.read(MAX_BYTES + 1), what="standard input")
+    with Path(options.file).open("rb") as file:
+        return parse_enrolment_file(file.read(MAX_BYTES + 1), what=options.file)
 
 
 def _identity_key(options: argparse.Namespace) -> str:
@@ -193,12 +232,23 @@ def _status(options: argparse.Namespace) -> int:
     return OK
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from shoal_agent.doctor import Health, examine, read_board, write_report
+def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
+    _add_run_options(parser)
+    _add_status_options(parser)
+    parser.add_argument(
+        "--quick", action="store_true", help="start no engine and ask nobody over the network: done in a moment"
+    )
 
-    results = examine(read_board(options.state))
+
+def _doctor(options: argparse.Namespace) -> int:
+    from shoal_agent.doctor.board import read_board  # NumPy, which the daemon goes without
+    from shoal_agent.doctor.examination import examine, is_sound, write_report
+
+    path = Path(options.config) if options.config else options.state / CONFIGURATION
+    board = read_board(options.state, configuration=path, is_required=bool(options.config), is_quick=options.quick)
+    results = examine(board)
     print(msgspec.json.encode(results).decode() if options.json else write_report(results))
-    return FAILED if any(result.health is Health.BAD for result in results) else OK
+    return OK if is_sound(results) else FAILED
 
 
 def _add_tune_options(parser: argparse.ArgumentParser) -> None:
@@ -257,9 +307,14 @@ _COMMANDS = {
     ),
     "status": Command("say what this board holds", "shoal-agent status --json", _add_status_options, _status),
     "doctor": Command(
-        "look for what weakens this board's protection; fails where something is wrong",
-        "shoal-agent doctor --json",
-        _add_status_options,
+        "say what is wrong with this board, or weakens it, and what helps; fails where something is bad, not for "
+        "warnings, and not for what can't be found out",
+        "shoal-agent doctor --quick",
+        _add_doctor_options,
         _doctor,
     ),
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

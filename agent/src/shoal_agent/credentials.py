@@ -5,28 +5,24 @@ both and there is a pair that fits at every instant. Until its certificate is th
 """
 
 import hashlib
-import ssl
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from shoal_wire.certificate import parse_certificate
+from cryptography import x509
+from shoal_wire.certificate import parse_certificate, parse_certificates
 from shoal_wire.errors import Malformed
 
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
+from shoal_agent.fleet_tls import FleetContext, trusting
 from shoal_agent.keys import PAIR, TLS
-from shoal_agent.state import AUTHORITY, CERTIFICATE
-
-NO_CHECK_TIME = 0x200000
-"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL (X509_VERIFY_PARAM_set_flags(3)), for which `ssl` has no name."""
+from shoal_agent.state import AUTHORITY, CERTIFICATE, load_vouched_time
 
 
 class Credentials(NamedTuple):
     """Files in PEM."""
 
-    authority: Path
-    """All authorities of the fleet that the device trusts."""
     certificate: Path
     key: Path
 
@@ -57,8 +53,8 @@ class Lifetime(NamedTuple):
 def find_credentials(files: Files, state: Path) -> Credentials:
     """The files of an enrolled device."""
     if files.size(state / PAIR):
-        return Credentials(state / AUTHORITY, state / PAIR, state / PAIR)
-    return Credentials(state / AUTHORITY, state / CERTIFICATE, state / TLS)
+        return Credentials(state / PAIR, state / PAIR)
+    return Credentials(state / CERTIFICATE, state / TLS)
 
 
 def read_lifetime(files: Files, state: Path) -> Lifetime:
@@ -77,33 +73,47 @@ def read_lifetime(files: Files, state: Path) -> Lifetime:
     return Lifetime(f"{certificate.serial_number:x}", certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
-def make_context(credentials: Credentials, *, checks_time: bool) -> ssl.SSLContext:
-    """TLS 1.3 to the fleet alone, with the device's certificate.
-
-    `checks_time`: whether a certificate of the fleet must count at the board's present time.
+def load_authorities(files: Files, state: Path) -> list[x509.Certificate]:
+    """All authorities of the fleet that the device trusts.
 
     Raises:
-        OSError: a file is missing, or isn't what it should be.
+        StateDamaged: there is none that can be read.
     """
-    context = trusting(credentials.authority, checks_time=checks_time)
-    context.load_cert_chain(credentials.certificate, credentials.key)
+    path = state / AUTHORITY
+    try:
+        return parse_certificates(files.read(path), what=str(path))
+    except FileNotFoundError:
+        raise StateDamaged(f"{path}: expected certificates in PEM, found no file") from None
+    except Malformed as error:
+        raise StateDamaged(str(error)) from None
+
+
+def make_context(files: Files, state: Path, *, at: float) -> FleetContext:
+    """TLS 1.3 to the fleet alone, with the device's certificate. `at`: see `fleet_tls.trusting`.
+
+    Raises:
+        StateDamaged: authority, certificate or key can't be read.
+    """
+    context = trusting(load_authorities(files, state), at=at)
+    credentials = find_credentials(files, state)
+    try:
+        context.load_cert_chain(credentials.certificate, credentials.key)
+    except OSError as error:
+        names = f"{credentials.certificate} and {credentials.key}"
+        raise StateDamaged(f"can't read certificate and key for TLS from {names}: {error}") from None
     return context
 
 
-def trusting(authority: Path, *, checks_time: bool) -> ssl.SSLContext:
-    """TLS 1.3 to the fleet alone, without a certificate of one's own. Raises as `make_context`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cafile=authority)
-    if not checks_time:
-        context.verify_flags = ssl.VerifyFlags(context.verify_flags | NO_CHECK_TIME)
-    return context
+def judging_time(files: Files, state: Path, *, now: float) -> float:
+    """By what time certificates of the fleet are judged, in Unix seconds. `now` is this board's clock.
 
+    The clock may be right where the board's own certificate, renewed all along, counts at that time. Where it doesn't,
+    either the clock is wrong or the board was off for long: then it tells nothing, and must not keep the board from its
+    fleet for good. What the fleet's keys signed tells how late it is at least. That lies at most as far ahead as the
+    publisher's signatures last, which is shorter than what a server's certificate has left.
 
-def clock_is_plausible(lifetime: Lifetime, *, now: float) -> bool:
-    """Whether the board's clock may be right: its own certificate, renewed all along, counts at that time.
-
-    Where it doesn't, either the clock is wrong, as on a board without a battery for it, or the board was off for long.
-    Then the times in the fleet's certificates tell nothing, and must not keep the board from its fleet for good.
+    Raises:
+        StateDamaged: there is no certificate that can be read.
     """
-    return lifetime.holds(now)
+    clock_at = now if read_lifetime(files, state).holds(now) else 0.0
+    return max(clock_at, load_vouched_time(files, state))

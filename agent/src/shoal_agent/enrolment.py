@@ -9,6 +9,7 @@ import base64
 import contextlib
 import hashlib
 import ssl
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +32,9 @@ from shoal_wire.token import EnrolmentToken, parse_token
 from shoal_agent.errors import EnrolmentRefused, FleetRefused, NotEnrolled, WrongServer
 from shoal_agent.files import Files
 from shoal_agent.fleet_https import Question, ask
+from shoal_agent.fleet_tls import trusting
 from shoal_agent.keys import NEXT_TLS, PAIR, DeviceKeys, keep_identity_in_token, make_missing_keys
-from shoal_agent.state import AUTHORITY, CERTIFICATE, DEVICE, TUF_ROOT, Device, load_device
+from shoal_agent.state import AUTHORITIES, AUTHORITY, CERTIFICATE, DEVICE, TUF_ROOT, Device, load_device
 
 MAX_AUTHORITY_BYTES = 64 << 10
 MAX_RESPONSE_BYTES = 1 << 20
@@ -70,7 +72,7 @@ def enrol(files: Files, state: Path, *, token: str, label: Label, agent_version:
     request = _make_request(keys, label=label, agent_version=agent_version)
     body = envelope.seal(request, envelope.ENROLMENT, KeySigner(keys.identity))
     question = Question("POST", paths.ENROL, body=body, bearer=parsed.secret)
-    raw = _ask(parsed, question, context=_pinned(authority), limit_bytes=MAX_RESPONSE_BYTES)
+    raw = _ask(parsed, question, context=trusting([authority], at=time.time()), limit_bytes=MAX_RESPONSE_BYTES)
     response = _parse_response(raw)
     root = check_response(response, token=parsed, authority=authority, tls_key=keys.tls.public_key())
     device = Device(
@@ -83,7 +85,7 @@ def enrol(files: Files, state: Path, *, token: str, label: Label, agent_version:
         token_sha256=secret_sha256,
         operators_url=parsed.url,
     )
-    for left_over in (PAIR, NEXT_TLS):
+    for left_over in (PAIR, NEXT_TLS, AUTHORITIES):
         files.remove(state / left_over)
     files.write(state / AUTHORITY, authority.public_bytes(serialization.Encoding.PEM))
     files.write(state / CERTIFICATE, response.certificate.encode())
@@ -165,16 +167,9 @@ def _fetch_authority(token: EnrolmentToken) -> x509.Certificate:
     return authority
 
 
-def _pinned(authority: x509.Certificate) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=authority.public_bytes(serialization.Encoding.DER))
-    return context
-
-
 def _ask(token: EnrolmentToken, question: Question, *, context: ssl.SSLContext, limit_bytes: int) -> bytes:
     try:
-        return ask(token.url, question, context=context, limit_bytes=limit_bytes).body
+        return ask(token.url, question, context=context, limit_bytes=limit_bytes)
     except WrongServer as error:
         raise EnrolmentRefused(
             f"{token.url}: its certificate isn't by the authority that the token names: {error}"

@@ -6,6 +6,7 @@ synced. Tests replace it by one that forgets whatever wasn't synced, or that sto
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +48,18 @@ class Files(Protocol):
 
     def sync(self, folder: Path) -> None:
         """Put on the disk what other software wrote to the files of a folder; those in its folders are left out."""
+
+    def sync_all(self, folder: Path) -> None:
+        """Put on the disk whatever lies in a folder, at any depth."""
+
+    def link(self, path: Path, target: str) -> None:
+        """Have `path` be a symbolic link to `target`, at once in place of what had that name."""
+
+    def make_folder(self, folder: Path) -> None:
+        """Have a folder there, which may be there already, with those that it lies in; mode 0700."""
+
+    def remove_folder(self, folder: Path) -> None:
+        """Forget a folder with all that is in it, which need not be there."""
 
 
 class DiskFiles:
@@ -107,6 +120,33 @@ class DiskFiles:
             if entry.is_file():
                 _sync(entry)
         _sync(folder)
+
+    def sync_all(self, folder: Path) -> None:
+        """See `Files`."""
+        for place, _, names in os.walk(folder, topdown=False):
+            for name in names:
+                path = Path(place, name)
+                if not path.is_symlink():
+                    _sync(path)
+            _sync(Path(place))
+
+    def link(self, path: Path, target: str) -> None:
+        """See `Files`."""
+        temporary = temporary_path(path)
+        _make_folder(path.parent)
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target)
+        self.move(temporary, path)
+
+    def make_folder(self, folder: Path) -> None:
+        """See `Files`."""
+        _make_folder(folder)
+
+    def remove_folder(self, folder: Path) -> None:
+        """See `Files`."""
+        if folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
+            _sync(folder.parent)
 
     def _write_synced(self, path: Path, data: bytes, *, at: int) -> None:
         _make_folder(path.parent)

@@ -25,15 +25,8 @@ class Question(NamedTuple):
     bearer: str | None = None
 
 
-class Answer(NamedTuple):
-    """A body, and the certificate of the server that sent it, in DER."""
-
-    body: bytes
-    server: bytes
-
-
-def ask(url: str, question: Question, *, context: ssl.SSLContext, limit_bytes: int) -> Answer:
-    """The answer to one question. Nothing is followed anywhere else.
+def ask(url: str, question: Question, *, context: ssl.SSLContext, limit_bytes: int) -> bytes:
+    """The body of the answer to one question. Nothing is followed anywhere else.
 
     Raises:
         FleetUnreachable: no answer, or one that says to come back later.
@@ -50,8 +43,6 @@ def ask(url: str, question: Question, *, context: ssl.SSLContext, limit_bytes: i
         )
         with contextlib.closing(connection):
             connection.request(question.method, question.path, body=question.body, headers=headers)
-            assert isinstance(connection.sock, ssl.SSLSocket)
-            server = connection.sock.getpeercert(binary_form=True) or b""
             answer = connection.getresponse()
             raw = answer.read(limit_bytes + 1)
     except ssl.SSLCertVerificationError as error:
@@ -64,7 +55,7 @@ def ask(url: str, question: Question, *, context: ssl.SSLContext, limit_bytes: i
         raise FleetRefused(f"{url}{question.path}: {answer.status} {_reason(raw)}")
     if len(raw) > limit_bytes:
         raise FleetRefused(f"{url}{question.path}: expected at most {limit_bytes} bytes, found more")
-    return Answer(raw, server)
+    return raw
 
 
 def _reason(raw: bytes) -> str:

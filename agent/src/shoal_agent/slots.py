@@ -1,7 +1,7 @@
 """What is written on a device's disk about the releases that it holds?
 
-`slots.json` and `update.json` (the journal) are the updater's; the daemon and `shoal-agent status` read them. Model
-bytes lie in `store/`, a file by the SHA-256 of its bytes: sealed files, and manifests as they were signed.
+`slots.json`, `agent.json` and `update.json` (the journal) are the updater's; the daemon and `shoal-agent status` read
+them. Model bytes lie in `store/`, a file by the SHA-256 of its bytes: sealed files, and manifests as they were signed.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.encoding import Counter, Label, ModelName, Seconds, Sha256, Text
 from shoal_wire.grant import Grant
 from shoal_wire.messages import Assignment, ReleaseReference
@@ -16,6 +17,8 @@ from shoal_wire.tuning import KnownChoice
 from shoal_wire.update import UpdateState
 
 SLOTS = "slots.json"
+AGENT_SLOT = "agent.json"
+"""The slot of the agent's own releases. It isn't among the others: no front serves it."""
 JOURNAL = "update.json"
 STORE = "store"
 PLANS = "plans"
@@ -56,6 +59,13 @@ class Slots(msgspec.Struct, frozen=True, kw_only=True):
     slots: dict[ModelName, Slot] = {}
 
 
+class AgentSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of agent.json. A held release's variant is the name of its sealed archive."""
+
+    format: Annotated[int, Meta(ge=1, le=1)] = 1
+    slot: Slot = Slot()
+
+
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
     """Content of update.json: one update of one slot."""
 
@@ -74,7 +84,14 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     baseline_p95_ms: float | None = None
     p95_ms: float | None = None
     """What the release showed in its probation."""
+    served: tuple[ModelName, ...] = ()
+    """Slots whose current release served before the agent was replaced: they must serve again."""
     entered_at: Seconds = 0.0
+
+    @property
+    def is_of_agent(self) -> bool:
+        """Whether the agent itself is updated, and no model."""
+        return self.assignment.release == AGENT_RELEASE
 
     @property
     def target(self) -> ReleaseReference:

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from shoal_wire.encoding import DeviceId, Label, Sha256, decode, decode_struct
+from shoal_wire.encoding import DeviceId, Label, Seconds, Sha256, decode, decode_struct
 from shoal_wire.envelope import PublicKey, parse_public_key
 from shoal_wire.errors import WireError
 from shoal_wire.messages import AssignmentKeys, TrustReport
 
 from shoal_agent.errors import NotEnrolled, StateDamaged
 from shoal_agent.files import Files
-from shoal_agent.slots import JOURNAL, MAX_BYTES, SLOTS, Journal, Slots
+from shoal_agent.slots import AGENT_SLOT, JOURNAL, MAX_BYTES, SLOTS, AgentSlot, Journal, Slot, Slots
 
 CONFIGURATION = "agent.toml"
 DEVICE = "device.json"
@@ -24,6 +24,9 @@ AUTHORITY = "authority.pem"
 CERTIFICATE = "tls.crt"
 TUF_ROOT = Path("tuf") / "root.json"
 TRUST = "trust.json"
+AUTHORITIES = "authorities.json"
+"""What the publisher signed of whom to trust as the fleet; none where it signed nothing of that."""
+TIME = "time.json"
 TRUST_REPORT = "trust-report.json"
 DESIRED = "desired.dsse"
 REPORT = "report.json"
@@ -47,6 +50,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """Of the token's secret, so that enrolling again with the same token is told from enrolling anew."""
     operators_url: Label = ""
     """Where to ask for a certificate once the present one has expired; empty where an older agent enrolled."""
+    earlier_operators_urls: Annotated[tuple[Label, ...], Meta(max_length=2)] = ()
+    """Where it was before: the first one that this board knew, and the last one before the present."""
 
 
 def load_device(files: Files, state: Path) -> Device:
@@ -93,6 +98,20 @@ def load_trust_report(files: Files, state: Path) -> TrustReport | None:
         raise StateDamaged(f"{state}: {error}") from None
 
 
+class _Vouched(msgspec.Struct, frozen=True):
+    """Of time.json, what the updater keeps there of the fleet's own keys."""
+
+    online_at: Seconds = 0.0
+
+
+def load_vouched_time(files: Files, state: Path) -> float:
+    """The newest time that the fleet's keys signed, in Unix seconds; 0 where none is known, or it can't be read."""
+    try:
+        return decode_struct(files.read(state / TIME), _Vouched, what=TIME).online_at
+    except (FileNotFoundError, WireError):
+        return 0.0
+
+
 def load_slots(files: Files, state: Path) -> Slots:
     """The releases that the device holds; none before its first update.
 
@@ -103,6 +122,21 @@ def load_slots(files: Files, state: Path) -> Slots:
         return decode_struct(files.read(state / SLOTS), Slots, what=SLOTS, limit_bytes=MAX_BYTES)
     except FileNotFoundError:
         return Slots()
+    except WireError as error:
+        raise StateDamaged(f"{state}: {error}") from None
+
+
+def load_agent_slot(files: Files, state: Path) -> Slot:
+    """The releases of the agent that the device holds; none before its first update of itself.
+
+    Raises:
+        StateDamaged: agent.json can't be read.
+    """
+    try:
+        raw = files.read(state / AGENT_SLOT)
+        return decode_struct(raw, AgentSlot, what=AGENT_SLOT, limit_bytes=MAX_BYTES).slot
+    except FileNotFoundError:
+        return Slot()
     except WireError as error:
         raise StateDamaged(f"{state}: {error}") from None
 

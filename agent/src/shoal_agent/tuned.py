@@ -15,7 +15,7 @@ from msgspec import Meta
 from shoal_wire.encoding import Counter, Identifier, Label, ModelName, Seconds, Sha256, Text, decode_struct, encode
 from shoal_wire.errors import WireError
 from shoal_wire.manifest import Manifest, Model, Variant
-from shoal_wire.tuning import Candidate, Objective
+from shoal_wire.tuning import BoardKind, Candidate, Objective
 
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
@@ -106,6 +106,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     pareto: tuple[Candidate, ...]
     """Those that no other beats in latency, throughput, memory and energy at once."""
     choice: Choice
+    board: BoardKind | None = None
+    """Where it was measured; None from an agent before this was kept."""
+    profile: Label = ""
+    """Device profile that this board was found to be of; empty from such an agent."""
 
 
 class ServingChoice(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,9 @@
     Switch                             ->
                                       <-   Serving or ServeFailed
     Settled, Done                      ->
+    KeysQuestion, AgentQuestion        ->
+                                      <-   Keys, AgentHealth
+    Restart                            ->
                                       <-   Health (about twice a second), Superseded (whenever)
 
 Each is a JSON object whose `type` names it. End of stream ends the updater; an updater that breaks this protocol is
@@ -62,6 +65,37 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     state: UpdateState
 
 
+class KeysQuestion(msgspec.Struct, frozen=True, tag="keys"):
+    """Which content keys open the files of this release of the agent?"""
+
+    release: HeldRelease
+
+
+class AgentQuestion(msgspec.Struct, frozen=True, tag="agent"):
+    """How does the agent do that runs now?"""
+
+
+class Restart(msgspec.Struct, frozen=True, tag="restart"):
+    """End the daemon, and with it the agent: whoever started it starts the next."""
+
+
+class Keys(msgspec.Struct, frozen=True, tag="keys"):
+    """Content keys in base64, by the digest of the sealed file."""
+
+    content_keys: dict[Sha256, Label]
+    reason: Text = ""
+    """Why there are none."""
+
+
+class AgentHealth(msgspec.Struct, frozen=True, tag="agent_health"):
+    """What this start of the daemon has come to."""
+
+    is_reported: bool
+    """The fleet has acknowledged a report of this start."""
+    serving: tuple[ModelName, ...]
+    """Slots whose current release serves."""
+
+
 class Baseline(msgspec.Struct, frozen=True, tag="baseline"):
     """Latency of the release that serves now, since its front loaded it."""
 
@@ -112,10 +146,23 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded"):
     """A newer desired document was accepted."""
 
 
-FromUpdater = Progress | Notice | BaselineQuestion | CheckQuestion | Switch | Settled | Done
-FromDaemon = Baseline | Verdict | Serving | ServeFailed | Health | Superseded
+FromUpdater = (
+    Progress
+    | Notice
+    | BaselineQuestion
+    | CheckQuestion
+    | Switch
+    | Settled
+    | Done
+    | KeysQuestion
+    | AgentQuestion
+    | Restart
+)
+FromDaemon = Baseline | Verdict | Serving | ServeFailed | Health | Superseded | Keys | AgentHealth
 
-KNOWN_FROM_DAEMON = frozenset(("baseline", "verdict", "serving", "serve_failed", "health", "superseded"))
+KNOWN_FROM_DAEMON = frozenset(
+    ("baseline", "verdict", "serving", "serve_failed", "health", "superseded", "keys", "agent_health")
+)
 """Types that this updater understands; another one is of a newer daemon."""
 
 

@@ -103,7 +103,8 @@ def _predict(
 
 
 def _is_alike(row: MeasuredSpeed, variant: VariantResult, speed: Speed) -> bool:
-    return (row.variant, row.engine.value, row.threads) == (variant.name, speed.engine, speed.threads)
+    is_plain = (row.precision, row.batch, row.device) == ("exact", 1, "")
+    return is_plain and (row.variant, row.engine.value, row.threads) == (variant.name, speed.engine, speed.threads)
 
 
 def _engine(row: MeasuredSpeed) -> str:

@@ -62,11 +62,11 @@ class Site:
         der = ssl.PEM_cert_to_DER_cert(self._program.authority.read_text())
         fingerprint = ("--authority-sha256", hashlib.sha256(der).hexdigest())
         url = self._program.addresses["operators_url"]
-        self._command("login", url, "--token-file", "-", *fingerprint, stdin=self._token)
+        self.command("login", url, "--token-file", "-", *fingerprint, stdin=self._token)
         publisher = ("--publisher", str(self.folder / "publisher"))
-        self._command("keys", "init", *publisher)
+        self.command("keys", "init", *publisher)
         for folder in folders.values():
-            self._command("release", "create", str(folder), *publisher)
+            self.command("release", "create", str(folder), *publisher)
 
     def kill(self) -> None:
         """SIGKILL; the broker must end as well where it is the fleet's."""
@@ -94,7 +94,7 @@ class Site:
 
     def make_token(self, name: str) -> str:
         """For one board to enrol with."""
-        return str(self._post("/api/v1/enrolment-tokens", {"name": name, "ttl_s": 3600})["token"])
+        return str(self.post("/api/v1/enrolment-tokens", {"name": name, "ttl_s": 3600})["token"])
 
     def broker_pids(self) -> list[int]:
         """Of the broker that the fleet runs; none while it has just been killed, or is another's."""
@@ -104,7 +104,7 @@ class Site:
     def roll_out(self, board: Board, version: int, *, probation: Mapping[str, float] = LENIENT) -> int:
         """Number of the rollout."""
         body = {"release": MODEL, "version": version, "devices": [board.device], "probation": dict(probation)}
-        return int(self._post("/api/v1/rollouts", body)["id"])
+        return int(self.post("/api/v1/rollouts", body)["id"])
 
     def attempt(self, rollout: int) -> dict[str, Any]:
         """How far the one device of a rollout is."""
@@ -169,7 +169,7 @@ class Site:
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def _post(self, path: str, body: Mapping[str, object]) -> Any:
+    def post(self, path: str, body: Mapping[str, object]) -> Any:
         reply = self._http.post(path, json=body)
         assert reply.status_code == 201, reply.text
         return reply.json()
@@ -177,7 +177,7 @@ class Site:
     def _serve(self) -> FleetProgram:
         return FleetProgram(self.state, environment=self._environment)
 
-    def _command(self, *arguments: str, stdin: str = "") -> None:
+    def command(self, *arguments: str, stdin: str = "") -> None:
         done = subprocess.run(
             [sys.executable, "-m", "shoal_fleet.command.cli", *arguments, "--json"],
             input=stdin,

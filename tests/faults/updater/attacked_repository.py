@@ -7,11 +7,14 @@ import contextlib
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding
 from securesystemslib.signer import CryptoSigner
 from shoal_agent.files import DiskFiles
 from shoal_agent.updater.errors import TryLater
@@ -22,7 +25,7 @@ from shoal_wire import envelope, paths
 from shoal_wire.encoding import encode
 from shoal_wire.grant import Grant
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, Assignment, Desired, TrustReport
-from shoal_wire.metadata import FLOORS_PATH, SIGNED_AT
+from shoal_wire.metadata import AUTHORITIES_PATH, FLOORS_PATH, SIGNED_AT
 from tuf.api.metadata import (
     Delegations,
     Key,
@@ -61,6 +64,8 @@ class Repository:
         self.files: dict[str, bytes] = {}
         self.endless: set[str] = set()
         self.down = False
+        self.shows: str | None = None
+        """The authority, in PEM, of the certificate that the server shows; None: all that a board trusts."""
         self.sent_bytes = 0
         self.assignment_key = ed25519.Ed25519PrivateKey.generate()
         public = envelope.public_text(self.assignment_key.public_key())
@@ -78,6 +83,18 @@ class Repository:
 
     def revoke(self, **content: Any) -> None:
         self.contents[FLOORS_PATH] = json.dumps({"protocol": 1, **content}).encode()
+
+    def name_authorities(self, *pems: str) -> None:
+        """Of the fleet, which the next targets metadata lists."""
+        self.contents[AUTHORITIES_PATH] = json.dumps({"protocol": 1, "certificates": pems}).encode()
+
+    def date_ahead(self, role: str, *, signed_at: float) -> None:
+        """Sign the next version of a role as if its keys' owner had a clock that says so; the fleet's own is right."""
+        honest, self.signed_at = self.signed_at, lambda: signed_at
+        self.versions[role] += 1
+        self.keep(role, self.sign(self.content_of(role), role))
+        self.signed_at = honest
+        self.publish_online()
 
     def publish(self, *roles: str) -> None:
         """Sign the next version of these roles; snapshot and timestamp follow."""
@@ -166,10 +183,24 @@ class Repository:
         else:
             yield Answer(200, None, len(raw), iter([raw]))
 
+    def is_vouched_for_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        """As the updater's connection does."""
+        shown = [one.public_bytes(Encoding.PEM).decode() for one in authorities]
+        return self.shows is None or self.shows in shown
+
     def _pour(self) -> Iterator[bytes]:
         while True:
             self.sent_bytes += 64 << 10
             yield b" " * (64 << 10)
+
+
+def make_authority(*, is_authority: bool = True) -> str:
+    """A certificate in PEM."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    begins, ends = (datetime.datetime.fromtimestamp(NOW + days * DAY_S, datetime.UTC) for days in (-1, 3653))
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begins, ends)
+    builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
 class Board:
@@ -182,12 +213,18 @@ class Board:
         (state / "tuf").mkdir(parents=True)
         (state / "tuf" / "root.json").write_bytes(repository.files[repository.url_of("root", 1)])
         (state / "device.json").write_text(json.dumps({"device": DEVICE, "devices_url": URL}))
+        self.first_authority = make_authority()
+        (state / "authority.pem").write_text(self.first_authority)
 
     def trust(self) -> Trust:
         return Trust(self.records, source=self.repository, url=URL, now=lambda: self.clock)
 
     def refresh(self) -> TrustReport:
         return self.trust().refresh()
+
+    def trusts(self) -> str:
+        """Authorities in PEM."""
+        return (self.records.state / "authority.pem").read_text()
 
     def desire(
         self, *, generation: int = 1, issued_at: float = 0.0, key: ed25519.Ed25519PrivateKey | None = None

@@ -51,6 +51,10 @@ class BoardFolder:
     fork_server: Channel
     all_variants: bool = False
     """Whether it fetches what tuning can choose from."""
+    trees: Path | None = None
+    """Of the agent itself, where a package installed it."""
+    tree: str = ""
+    """That runs."""
 
     def enrol(self, publisher: Publisher, *, url: str, certificates: Path) -> None:
         """What enrolment writes."""
@@ -86,7 +90,8 @@ class BoardFolder:
     ) -> Ended:
         """Run the updater once, to its end, and look at what must always be true."""
         ours, theirs = socket.socketpair()
-        start = Start(str(self.state), kill, damage, free_bytes, self.all_variants)
+        trees = str(self.trees) if self.trees else ""
+        start = Start(str(self.state), kill, damage, free_bytes, self.all_variants, trees, self.tree)
         self.fork_server.send(msgspec.to_builtins(start), fds=(theirs.fileno(),))
         theirs.close()
         daemon.serve(Channel(ours))

@@ -165,3 +165,19 @@ def fresh_board(settled_state: Path, tmp_path: Path, fork_server: Channel, site:
 def board(fresh_board: Callable[[], BoardFolder]) -> BoardFolder:
     """The one board of most tests."""
     return fresh_board()
+
+
+@pytest.fixture
+def own_site(make_site: Callable[[str], Site], tmp_path: Path) -> Site:
+    """A site whose metadata this test may sign anew."""
+    return make_site(tmp_path.name)
+
+
+@pytest.fixture
+def own_board(make_board: Callable[[Path, Site], BoardFolder], own_site: Site, tmp_path: Path) -> BoardFolder:
+    """A board of that site on which release 1 serves and release 2 is desired."""
+    board = make_board(tmp_path / "own", own_site)
+    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.first), generation=1))
+    board.settle(ScriptedDaemon(board.state))
+    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.second), generation=2))
+    return board

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 import msgspec
+from shoal_agent.own_trees import Launch
 from shoal_agent.updater.errors import TryLater
 from shoal_agent.updater.fetch import Patience
 from shoal_agent.updater.planning import Board
@@ -35,6 +36,10 @@ class Start(msgspec.Struct, frozen=True):
     """What the disk says is free; None for the truth."""
     all_variants: bool = False
     """Whether the board fetches what tuning can choose from."""
+    trees: str = ""
+    """Folder of the agent's own trees; empty where no package installed it."""
+    tree: str = ""
+    """That runs."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -86,10 +91,11 @@ def _update(start: Start, socket: int, writing: int) -> None:
     code, error = 1, ""
     board = BOARD._replace(all_variants=start.all_variants)
     files = FullFiles(kill=start.kill, damage=start.damage, free_bytes=start.free_bytes)
+    launch = Launch(Path(start.trees), start.tree, "0.1.0") if start.trees else Launch()
     try:
         channel = Channel.from_fd(socket)
         channel.greet(role="updater")
-        run(make_tools(Path(start.state), files=files, channel=channel, board=board, patience=PATIENCE))
+        run(make_tools(Path(start.state), files=files, channel=channel, board=board, launch=launch, patience=PATIENCE))
         code = 0
     except TryLater:
         code = 75

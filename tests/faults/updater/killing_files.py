@@ -72,6 +72,24 @@ class KillingFiles(DiskFiles):
     def remove(self, path: Path) -> None:
         self._do(lambda: super(KillingFiles, self).remove(path), lambda: None)
 
+    def link(self, path: Path, target: str) -> None:
+        def half() -> None:
+            temporary_path(path).unlink(missing_ok=True)
+            temporary_path(path).symlink_to(target)
+
+        self._do(lambda: super(KillingFiles, self).link(path, target), half)
+
+    def sync_all(self, folder: Path) -> None:
+        self._do(lambda: super(KillingFiles, self).sync_all(folder), lambda: None)
+
+    def remove_folder(self, folder: Path) -> None:
+        def half() -> None:
+            for path in list(folder.rglob("*.py")):
+                path.unlink()
+
+        if folder.is_dir():
+            self._do(lambda: super(KillingFiles, self).remove_folder(folder), half)
+
     def _write_journal(self, path: Path, data: bytes, half: Callable[[], None]) -> None:
         to_state = msgspec.json.decode(data, type=Journal).state
         from_state = _read_state(path)

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 from securesystemslib.signer import CryptoSigner
 from shoal_wire import envelope, paths, sealed_file
+from shoal_wire.agent_release import AGENT_RELEASE, AgentPart
 from shoal_wire.encoding import encode
 from shoal_wire.grant import Grant, GrantContext, make_grant
 from shoal_wire.manifest import (
@@ -101,6 +102,26 @@ class Publisher:
         self._targets[target_path(name=MODEL, version=version)] = raw
         return Release(manifest, raw, grants)
 
+    def agent_release(self, version: int, *, archive: bytes, part: AgentPart) -> Release:
+        """The same of the agent itself, whose one tree is this archive."""
+        file = self._seal(part.trees[0].file, "agent", archive)
+        manifest = Manifest(
+            critical=("agent",),
+            name=AGENT_RELEASE,
+            version=version,
+            created_at="2025-01-01",
+            licence="Apache-2.0",
+            provenance="made by a test",
+            agent=part,
+            files=(file,),
+        )
+        context = GrantContext(AGENT_RELEASE, version, DEVICE)
+        digest = file.ciphertext_sha256
+        grant = make_grant(bytes(32), self._board_key, context=context, ciphertext_sha256=digest, counter=1)
+        raw = encode(manifest)
+        self._targets[target_path(name=AGENT_RELEASE, version=version)] = raw
+        return Release(manifest, raw, (grant,))
+
     def revoke(self, *, below: int) -> None:
         """All versions of the model below that one, once the next `publish` is out."""
         self._targets[FLOORS_PATH] = encode(Floors(floors={MODEL: below}))
@@ -129,7 +150,7 @@ class Publisher:
     def assign(self, release: Release, *, probation: ProbationLimits = PROBATION) -> Assignment:
         """An assignment of a release as it was published."""
         return Assignment(
-            release=MODEL,
+            release=release.manifest.name,
             version=release.manifest.version,
             manifest_sha256=release.manifest_sha256,
             grants=release.grants,

@@ -29,6 +29,10 @@ class ScriptedDaemon:
     check_short: int = 0
     """Times that there is no memory for golden cases."""
     supersedes_at_check: bool = False
+    content_keys: dict[str, str] = field(default_factory=dict)
+    """That it opens, in base64."""
+    is_reported: bool = True
+    """Whether the fleet acknowledges the agent's reports."""
     heard: list[dict[str, object]] = field(default_factory=list)
 
     def serve(self, channel: Channel) -> None:
@@ -59,6 +63,10 @@ class ScriptedDaemon:
             return [self._check(held.reference.manifest_sha256)]
         if message["type"] == "switch":
             return [self._switch()]
+        if message["type"] == "keys":
+            return [{"type": "keys", "content_keys": self.content_keys}]
+        if message["type"] == "agent":
+            return [{"type": "agent_health", "is_reported": self.is_reported, "serving": [MODEL]}]
         return []
 
     def _check(self, manifest_sha256: str) -> dict[str, object]:

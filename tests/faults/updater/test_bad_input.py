@@ -108,22 +108,6 @@ def test_metadata_of_another_repository(
     assert board.ended() == (UpdateState.COMMITTED, 2)
 
 
-@pytest.fixture
-def own_site(make_site: Callable[[str], Site], tmp_path: Path) -> Site:
-    """A site whose metadata this test may sign anew."""
-    return make_site(tmp_path.name)
-
-
-@pytest.fixture
-def own_board(make_board: Callable[[Path, Site], BoardFolder], own_site: Site, tmp_path: Path) -> BoardFolder:
-    """A board of that site on which release 1 serves and release 2 is desired."""
-    board = make_board(tmp_path / "own", own_site)
-    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.first), generation=1))
-    board.settle(ScriptedDaemon(board.state))
-    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.second), generation=2))
-    return board
-
-
 def test_expired_metadata_installs_nothing_until_it_is_renewed(own_board: BoardFolder, own_site: Site) -> None:
     own_site.publisher.publish(expires_in_days=-1)
 

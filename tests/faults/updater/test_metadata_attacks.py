@@ -8,15 +8,17 @@ import contextlib
 import http.server
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from securesystemslib.signer import CryptoSigner
-from shoal_agent.credentials import Credentials
 from shoal_agent.daemon.assignment import Verdict, judge
+from shoal_agent.fleet_tls import trusting
 from shoal_agent.updater.errors import Refused, TryLater, Untrustworthy, UpdateError
 from shoal_agent.updater.http_client import WINDOW_S, FleetHttp
 from shoal_agent.updater.planning import Board as BoardFacts
@@ -446,10 +448,9 @@ def trickling(certificates: Path) -> Iterator[str]:
 def test_slow_retrieval_is_given_up(trickling: str, certificates: Path, board: Board) -> None:
     """The clock of the connection runs as if each byte took a second."""
     seconds = iter(range(10_000_000))
-    credentials = Credentials(certificates / "ca.pem", certificates / "device.crt", certificates / "device.key")
-    source = FleetHttp(
-        trickling, credentials=credentials, checks_time=True, monotonic=lambda: float(next(seconds)) * WINDOW_S
-    )
+    context = trusting([x509.load_pem_x509_certificate((certificates / "ca.pem").read_bytes())], at=time.time())
+    context.load_cert_chain(certificates / "device.crt", certificates / "device.key")
+    source = FleetHttp(trickling, context=context, monotonic=lambda: float(next(seconds)) * WINDOW_S)
     metadata = Metadata(
         root=board.repository.files[board.repository.url_of("root", 1)],
         cache=board.records.state / "tuf" / "slow",

@@ -1,10 +1,6 @@
 """What does a board do with a release that was revoked: while it comes, while it serves, where it would go back to?"""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import msgspec
-import pytest
 from shoal_wire.messages import TrustReport
 from shoal_wire.update import UpdateState
 
@@ -12,22 +8,6 @@ from tests.faults.updater.board import BoardFolder, Site
 from tests.faults.updater.scripted_daemon import ScriptedDaemon
 
 TRY_LATER = 75
-
-
-@pytest.fixture
-def own_site(make_site: Callable[[str], Site], tmp_path: Path) -> Site:
-    """A site whose metadata this test may sign anew."""
-    return make_site(tmp_path.name)
-
-
-@pytest.fixture
-def own_board(make_board: Callable[[Path, Site], BoardFolder], own_site: Site, tmp_path: Path) -> BoardFolder:
-    """A board of that site on which release 1 serves and release 2 is desired."""
-    board = make_board(tmp_path / "own", own_site)
-    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.first), generation=1))
-    board.settle(ScriptedDaemon(board.state))
-    board.desire(own_site.publisher.desire(own_site.publisher.assign(own_site.second), generation=2))
-    return board
 
 
 def report(board: BoardFolder) -> TrustReport:

@@ -26,6 +26,7 @@ from tests.system.fleet.broker_site import ADDRESS, Site
 HERE = Path(__file__).parent
 DEVICE_ID = "d-board"
 MODEL = "note-events"
+TELEMETRY = "[telemetry]\ninterval_s = 1.0\nidle_interval_s = 5.0\n"
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Board:
         """Write the configuration: one source, and whether the daemon tunes by itself."""
         source = f'kind = "folder"\nname = "folder"\npath = "{self.items}"\nrelease = "{MODEL}"\n'
         tuning = f"[tuning]\nat_install = {str(tunes).lower()}\n"
-        (self.state / "agent.toml").write_text(f"{tuning}{more}[[sources]]\n{source}")
+        (self.state / "agent.toml").write_text(f"{TELEMETRY}{tuning}{more}[[sources]]\n{source}")
 
     @contextlib.contextmanager
     def daemon(

@@ -1,17 +1,17 @@
 """Is a certificate due in time, at a moment of its own, and is a wrong clock seen for one?"""
 
-import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from shoal_agent.credentials import (
     Credentials,
     Lifetime,
-    clock_is_plausible,
     find_credentials,
+    judging_time,
     make_context,
     read_lifetime,
 )
@@ -19,7 +19,7 @@ from shoal_agent.enrolment import make_csr
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import DiskFiles
 from shoal_agent.keys import PAIR, TLS, make_missing_keys
-from shoal_agent.state import AUTHORITY, CERTIFICATE
+from shoal_agent.state import AUTHORITY, CERTIFICATE, TIME
 from shoal_fleet.pki.authority import Authority
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -46,48 +46,22 @@ def test_boards_that_were_enrolled_in_a_row_do_not_come_in_a_row() -> None:
     assert busiest < 15, "at most a few of a hundred boards within an hour"
 
 
-@pytest.mark.parametrize(
-    ("at", "is_plausible"),
-    [(START, True), (START + 29 * DAY, True), (START - DAY, False), (START + 31 * DAY, False), (None, False)],
-)
-def test_a_clock_outside_of_the_own_certificates_life_is_not_believed(at: datetime | None, is_plausible: bool) -> None:
-    now = 0.0 if at is None else at.timestamp()
-    assert clock_is_plausible(lifetime("1"), now=now) == is_plausible
-
-
 class Board:
-    """A state folder, and its fleet's authority."""
+    """A state folder with a certificate of thirty days."""
 
     def __init__(self, folder: Path) -> None:
-        self.now = datetime.now(UTC)
-        self.authority = Authority.create(folder / "authority", now=self.now)
+        authority = Authority.create(folder / "authority", key=ec.generate_private_key(ec.SECP256R1()), now=START)
         self.state = folder / "state"
         keys = make_missing_keys(DiskFiles(), self.state)
-        self.pem = self.authority.issue_client(
-            make_csr(keys.tls).encode(), device_id="d-board", now=self.now, valid_days=30
-        )
-        DiskFiles().write(self.state / AUTHORITY, self.authority.certificate_pem)
+        self.pem = authority.issue_client(make_csr(keys.tls).encode(), device_id="d-board", now=START, valid_days=30)
+        DiskFiles().write(self.state / AUTHORITY, authority.certificate_pem)
         DiskFiles().write(self.state / CERTIFICATE, self.pem)
 
-    def handshake(self, *, server_days_ago: int, checks_time: bool) -> None:
-        """With a server whose certificate was made for one day, so many days ago. Raises ssl.SSLError."""
-        made = self.authority.issue_server(["127.0.0.1"], now=self.now - server_days_ago * DAY, valid_days=1)
-        chain = self.state / "server.pem"
-        chain.write_bytes(made.certificate_pem + made.key_pem)
-        listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        listening.load_cert_chain(chain)
-        connecting = make_context(find_credentials(DiskFiles(), self.state), checks_time=checks_time)
-        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-        ends = [
-            connecting.wrap_bio(down, up, server_hostname="127.0.0.1"),
-            listening.wrap_bio(up, down, server_side=True),
-        ]
-        for _ in range(4):
-            for end in ends:
-                try:
-                    end.do_handshake()
-                except ssl.SSLWantReadError:
-                    continue
+    def judges_at(self, now: datetime | float, *, vouched: datetime | None = None) -> float:
+        if vouched is not None:
+            (self.state / TIME).write_text(f'{{"format":1,"offline_at":9e9,"online_at":{vouched.timestamp()}}}')
+        at = now if isinstance(now, float) else now.timestamp()
+        return judging_time(DiskFiles(), self.state, now=at)
 
 
 @pytest.fixture
@@ -95,34 +69,42 @@ def board(tmp_path: Path) -> Board:
     return Board(tmp_path)
 
 
-def test_a_server_whose_certificate_has_ended_is_refused_unless_the_clock_is_not_believed(board: Board) -> None:
-    board.handshake(server_days_ago=0, checks_time=True)
-    with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
-        board.handshake(server_days_ago=9, checks_time=True)
-    board.handshake(server_days_ago=9, checks_time=False)
+@pytest.mark.parametrize("days", [0, 29])
+def test_the_clock_is_believed_within_the_own_certificates_life(board: Board, days: int) -> None:
+    assert board.judges_at(START + days * DAY) == (START + days * DAY).timestamp()
 
 
-def test_without_a_believed_clock_another_authority_is_refused_all_the_same(board: Board, tmp_path: Path) -> None:
-    board.authority = Authority.create(tmp_path / "foreign", now=board.now)
-    with pytest.raises(ssl.SSLCertVerificationError):
-        board.handshake(server_days_ago=9, checks_time=False)
+@pytest.mark.parametrize("now", [0.0, (START - DAY).timestamp(), (START + 31 * DAY).timestamp(), 4e9])
+def test_outside_of_it_only_what_the_fleet_signed_tells_the_time(board: Board, now: float) -> None:
+    assert board.judges_at(now) == 0.0
+    assert board.judges_at(now, vouched=START + 3 * DAY) == (START + 3 * DAY).timestamp()
+
+
+def test_the_later_of_clock_and_signed_time_counts_and_not_what_the_publisher_dated(board: Board) -> None:
+    assert board.judges_at(START + DAY, vouched=START + 3 * DAY) == (START + 3 * DAY).timestamp()
+    assert board.judges_at(START + 5 * DAY, vouched=START + 3 * DAY) == (START + 5 * DAY).timestamp()
+    (board.state / TIME).write_text("nonsense")
+    assert board.judges_at(START + 5 * DAY) == (START + 5 * DAY).timestamp()
 
 
 def test_the_renewed_pair_counts_before_what_enrolment_wrote(board: Board) -> None:
     files = DiskFiles()
-    assert find_credentials(files, board.state) == Credentials(
-        board.state / AUTHORITY, board.state / CERTIFICATE, board.state / TLS
-    )
+    assert find_credentials(files, board.state) == Credentials(board.state / CERTIFICATE, board.state / TLS)
     files.write(board.state / PAIR, (board.state / TLS).read_bytes() + board.pem)
-    assert find_credentials(files, board.state)[1:] == (board.state / PAIR, board.state / PAIR)
-    make_context(find_credentials(files, board.state), checks_time=True)
-    assert read_lifetime(files, board.state).holds(board.now.timestamp())
+    assert find_credentials(files, board.state) == (board.state / PAIR, board.state / PAIR)
+    make_context(files, board.state, at=START.timestamp())
+    assert read_lifetime(files, board.state).holds(START.timestamp())
 
 
 def test_a_missing_or_damaged_certificate_is_told(board: Board) -> None:
     (board.state / CERTIFICATE).write_bytes(b"nonsense")
     with pytest.raises(StateDamaged, match="expected a certificate in PEM"):
         read_lifetime(DiskFiles(), board.state)
+    with pytest.raises(StateDamaged, match=r"can't read certificate and key for TLS from .*tls\.crt"):
+        make_context(DiskFiles(), board.state, at=0.0)
     (board.state / CERTIFICATE).unlink()
     with pytest.raises(StateDamaged, match="found no file"):
         read_lifetime(DiskFiles(), board.state)
+    (board.state / AUTHORITY).unlink()
+    with pytest.raises(StateDamaged, match=r"authority\.pem: expected certificates"):
+        make_context(DiskFiles(), board.state, at=0.0)

@@ -111,6 +111,18 @@ def test_measures_its_processes(board: Board) -> None:
     assert all(0 < row.pss_bytes <= row.rss_bytes for row in board.fleet.processes())
 
 
+def test_looks_for_keys_no_more_once_they_are_known(board: Board) -> None:
+    """With nothing to do, a board leaves its disk and the network alone."""
+    board.trust_fleet()
+    refreshed = board.state / "refreshed"
+    with board.daemon():
+        wait_until(lambda: len(board.fleet.processes()) > 1 and refreshed.exists(), what="rows and keys")
+        refreshed.unlink()
+        before = len(board.fleet.processes())
+        wait_until(lambda: len(board.fleet.processes()) > before + 5, what="half a minute of rows")
+        assert not refreshed.exists()
+
+
 def test_says_that_it_is_online_and_offline_when_it_stops(board: Board) -> None:
     with board.daemon() as daemon:
         wait_until(lambda: bool(board.fleet.reports), what="a first report")

@@ -8,12 +8,13 @@ import contextlib
 import hashlib
 import http.server
 import json
+import os
 import ssl
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,7 +137,9 @@ def fleet(tmp_path: Path) -> Iterator[FakeFleet]:
         yield made
 
 
-def run(state: Path, token: str) -> subprocess.CompletedProcess[str]:
+def run(
+    state: Path, token: str, *options: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [
         str(Path(sys.executable).with_name("shoal-agent")),
         "enrol",
@@ -145,8 +148,10 @@ def run(state: Path, token: str) -> subprocess.CompletedProcess[str]:
         "yard",
         "--state",
         str(state),
+        *options,
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    environment = {**os.environ, **(environment or {})}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
 def enrol_here(state: Path, token: str, *, files: DiskFiles | None = None) -> str:
@@ -159,6 +164,7 @@ def test_enrols_and_prints_no_secret(fleet: FakeFleet, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     device = json.loads((state / DEVICE).read_bytes())
     assert device["device"] in done.stdout
+    assert f"profile {device['profile']}: " in done.stdout, "detected, with the reason"
     assert (device["name"], device["broker_host"], device["broker_port"]) == ("yard", "broker.example", 8883)
     assert (state / TUF_ROOT).read_bytes() == ROOT
     assert (state / AUTHORITY).read_bytes() == fleet.authority.certificate_pem
@@ -168,6 +174,31 @@ def test_enrols_and_prints_no_secret(fleet: FakeFleet, tmp_path: Path) -> None:
         assert body not in done.stdout + done.stderr
     assert SECRET not in done.stdout + done.stderr
     assert not [path for path in state.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "has_hybrid"),
+    [
+        ("careful", [], True),
+        ("careful", ["--grants", "x25519"], False),
+        ("plain", [], False),
+        ("plain", ["--grants", "mlkem768-x25519"], True),
+        ("unknown", [], False),
+    ],
+    ids=["profile", "option against it", "plain profile", "option", "no such profile"],
+)
+def test_grants_are_as_the_profile_says_unless_an_option_does(
+    fleet: FakeFleet, tmp_path: Path, profile: str, options: list[str], has_hybrid: bool
+) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    plain = 'board = "a"\narchitecture = "x86_64"\nengines = ["onnxruntime"]\nciphers = ["aes-256-gcm"]\n'
+    (folder / "plain.toml").write_text(f'name = "plain"\n{plain}')
+    (folder / "careful.toml").write_text(f'name = "careful"\ngrants = "mlkem768-x25519"\n{plain}')
+    state, environment = tmp_path / "state", {"SHOAL_PROFILES": str(folder)}
+    done = run(state, fleet.token(), "--profile", profile, *options, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert (state / "keys" / "hpke-hybrid.key").exists() == has_hybrid
 
 
 def test_enrolling_again_with_the_same_token_gives_the_same_device(fleet: FakeFleet, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Does a board follow its fleet to another authority, and nobody else?"""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from shoal_agent.errors import FleetRefused
-from shoal_agent.succession import follow_authorities
-from shoal_fleet.pki.authorities import Authorities, add_successor, retire
-from shoal_fleet.pki.authority import Authority
+from shoal_agent.succession import find_vouched, remember_address, trust_beside
+from shoal_fleet.pki.authorities import Authorities
+
+from tests.authority_line import AuthorityLine
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -17,15 +19,14 @@ class House:
     """A fleet's authorities, one after the other."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        Authority.create(folder, now=NOW)
+        self.line = AuthorityLine(folder, now=NOW)
 
     @property
     def authorities(self) -> Authorities:
-        return Authorities.load(self.folder)
+        return self.line.authorities
 
     def follow(self) -> None:
-        add_successor(self.folder, now=NOW)
+        self.line.follow()
 
     @property
     def offered(self) -> list[x509.Certificate]:
@@ -55,54 +56,79 @@ def others(tmp_path: Path) -> House:
     return made
 
 
+def followed(house: House, *trusted: x509.Certificate) -> tuple[x509.Certificate, ...]:
+    return trust_beside(trusted, find_vouched(trusted, offered=house.offered, links=house.links))
+
+
 def test_the_same_authority_stays(house: House) -> None:
     (only,) = house.offered
-    assert follow_authorities([only], offered=[only], links=[], server=house.server()) == (only,)
+    assert followed(house, only) == (only,)
 
 
 def test_a_successor_is_trusted_beside_the_one_that_signed_it(house: House) -> None:
     (first,) = house.offered
     house.follow()
-    followed = follow_authorities([first], offered=house.offered, links=house.links, server=house.server())
-    assert list(followed) == house.offered
+    assert list(followed(house, first)) == house.offered
 
 
-def test_one_that_was_retired_is_dropped(house: House) -> None:
+def test_none_is_forgotten_because_a_server_names_it_no_more(house: House) -> None:
+    """Whoever has taken the fleet over could else have its boards follow them, and nobody else, for good."""
     (first,) = house.offered
     house.follow()
-    retire(house.folder, 1)
-    followed = follow_authorities([first], offered=house.offered, links=house.links, server=house.server())
-    assert list(followed) == house.offered
-    assert first not in followed
+    house.line.retire(1)
+    assert followed(house, first) == (first, *house.offered)
+    assert first not in house.offered
 
 
 def test_a_board_that_slept_through_two_changes_follows_both(house: House) -> None:
     (first,) = house.offered
     for number in (1, 2):
         house.follow()
-        retire(house.folder, number)
-    followed = follow_authorities([first], offered=house.offered, links=house.links, server=house.server())
-    assert list(followed) == house.offered
+        house.line.retire(number)
+    assert followed(house, first) == (first, *house.offered)
+
+
+def test_a_fleet_that_names_one_after_the_other_does_not_push_the_known_ones_out(house: House, tmp_path: Path) -> None:
+    (first,) = house.offered
+    many = [House(tmp_path / f"{number}").offered[0] for number in range(20)]
+    kept = trust_beside([first], many)
+    assert (kept[0], len(kept)) == (first, 8)
+    assert trust_beside(kept, [*reversed(many)]) == kept
 
 
 def test_an_authority_that_none_of_ours_signed_is_not_trusted(house: House, others: House) -> None:
     (first,) = house.offered
-    mixed = follow_authorities([first], offered=[first, *others.offered], links=others.links, server=house.server())
-    assert mixed == (first,)
+    assert find_vouched([first], offered=[first, *others.offered], links=others.links) == (first,)
     with pytest.raises(FleetRefused, match="none that it vouches for"):
-        follow_authorities([first], offered=others.offered, links=others.links, server=house.server())
+        find_vouched([first], offered=others.offered, links=others.links)
 
 
 def test_a_certificate_for_a_server_or_a_device_is_no_link(house: House) -> None:
     (first,) = house.offered
     server = house.server()
     with pytest.raises(FleetRefused):
-        follow_authorities([first], offered=[server], links=[server], server=server)
+        find_vouched([first], offered=[server], links=[server])
 
 
-def test_the_authority_of_the_server_that_left_it_out_is_kept(house: House) -> None:
-    (first,) = house.offered
-    server_by_first = house.server()
-    house.follow()
-    followed = follow_authorities([first], offered=house.offered[1:], links=house.links, server=server_by_first)
-    assert set(followed) == {first, house.offered[1]}
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        (["https://a"], ["https://a"]),
+        ([""], ["https://a"]),
+        (["https://b"], ["https://a", "https://b"]),
+        (["https://b", "https://c"], ["https://a", "https://b", "https://c"]),
+        (["https://b", "https://c", "https://d", "https://e"], ["https://a", "https://d", "https://e"]),
+        (["https://b", "https://a"], ["https://a", "https://b", "https://a"]),
+    ],
+    ids=["same", "none", "other", "two", "many", "back"],
+)
+def test_the_first_address_and_the_last_one_stay_known(told: Sequence[str], asked: Sequence[str]) -> None:
+    earlier: tuple[str, ...] = ()
+    present = "https://a"
+    for url in told:
+        earlier, present = remember_address(earlier, present=present, told=url)
+    assert [*earlier, present] == asked
+
+
+def test_the_first_address_is_the_first_that_was_told_where_an_older_agent_enrolled() -> None:
+    assert remember_address((), present="", told="https://a") == ((), "https://a")

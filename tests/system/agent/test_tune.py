@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,7 @@ def test_chooses_one_that_answers_right_and_refuses_the_damaged_with_its_numbers
     assert any("golden cases failed" in reason and "F1 0." in reason for reason in damaged)
     assert {one["candidate"]["variant"] for one in verdict["measured"]} <= {ONNX, TFLITE}
     assert verdict["choice"]["candidate"]["variant"] in (ONNX, TFLITE)
+    assert (verdict["board"]["architecture"], bool(verdict["profile"])) == (platform.machine(), True)
     ElementTree.parse(tmp_path / "plot.svg")
     assert not load_choices(DiskFiles(), tmp_path).models, "what this board holds doesn't serve by a folder's verdict"
 

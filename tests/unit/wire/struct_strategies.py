@@ -20,6 +20,10 @@ TEXTS_BY_PATTERN = {
     r"^[0-9a-f]{64}\Z": st.binary(min_size=32, max_size=32).map(bytes.hex),
     r"^[0-9a-f]{32}\Z": st.binary(min_size=16, max_size=16).map(bytes.hex),
     r"^[0-9a-f]{0,40}\Z": st.binary(max_size=20).map(bytes.hex),
+    r"^3\.[0-9]{1,3}\Z": st.integers(0, 999).map("3.{}".format),
+    r"^[0-9]{1,6}(\.[0-9]{1,6}){0,3}\Z": st.lists(st.integers(0, 10**6 - 1), min_size=1, max_size=4).map(
+        lambda parts: ".".join(map(str, parts))
+    ),
     r"^[A-Za-z0-9+/]*={0,2}\Z": st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode()),
 }
 

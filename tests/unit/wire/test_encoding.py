@@ -18,7 +18,7 @@ from tests.unit.wire.struct_strategies import instances
 from tests.vectors.examples import KINDS, OWNED, STRICT, example, places, replace, to_json
 
 ROWS: tuple[type[msgspec.Struct], ...] = (Answer, Event, Telemetry, Process, Tuned)
-NULLABLE = frozenset({"current", "previous", "serving", "update", "kind", "lost", "trust", "hybrid_key"})
+NULLABLE = frozenset({"current", "previous", "serving", "update", "kind", "lost", "trust", "hybrid_key", "agent"})
 NULLABLE_IN_ROWS = frozenset({"joules"})
 
 ACK = {"device": "d-1234", "stream": "0" * 32, "sequence": 1}

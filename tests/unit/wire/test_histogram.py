@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shoal_wire.encoding import decode_struct, encode
 from shoal_wire.errors import Malformed
-from shoal_wire.histogram import RELATIVE_ACCURACY, Histogram, Sketch
+from shoal_wire.histogram import RELATIVE_ACCURACY, Histogram, Sketch, count_up_to
 
 MILLISECONDS = st.floats(0, 1e7, allow_subnormal=False)
 LISTS = st.lists(MILLISECONDS, max_size=30)
@@ -168,3 +168,11 @@ def test_every_key_that_is_read_stands_for_a_value(key: int) -> None:
 def test_numbers_out_of_range_are_refused(field: str, value: object) -> None:
     with pytest.raises(Malformed, match=rf"^histogram: .*\$\.{field}"):
         decode_struct(json.dumps({field: value}).encode(), Histogram, what="histogram")
+
+
+@given(LISTS, st.lists(st.floats(0.01, 1e6), max_size=8).map(sorted))
+def test_values_are_counted_up_to_each_bound_within_one_percent(values: list[float], bounds: list[float]) -> None:
+    for bound, counted in zip(bounds, count_up_to(count(values), bounds), strict=True):
+        surely = sum(value <= bound * 0.98 for value in values)
+        perhaps = sum(value <= bound * 1.02 for value in values)
+        assert surely <= counted <= perhaps

@@ -52,6 +52,7 @@ CROSS_REFERENCES: list[tuple[Change, str]] = [
     (lambda m: add(m["models"], task="other"), "model 'note-events' is named twice"),
     (lambda m: add(model(m)["variants"]), "model note-events: variant 'onnx-fp32' is named twice"),
     (lambda m: add(model(m)["golden"]), "model note-events: golden case 'scale' is named twice"),
+    (lambda m: m["models"].clear(), "names no model"),
     (lambda m: model(m).update(floor=4), "floor 4 is above the release's own version 3"),
 ]
 
@@ -71,7 +72,6 @@ BINDINGS: list[tuple[Change, str]] = [
 ]
 
 FIELDS: list[tuple[Change, str]] = [
-    (lambda m: m["models"].clear(), r"length >= 1.*\$\.models"),
     (lambda m: m["files"].clear(), r"length >= 1.*\$\.files"),
     (lambda m: model(m)["golden"].clear(), r"length >= 1.*golden"),
     (lambda m: model(m)["variants"].clear(), r"length >= 1.*variants"),

@@ -68,7 +68,7 @@ def test_document_of_software_that_knew_nothing_of_tuning_is_read(name: str) -> 
 
     read = json.loads(encode(decode(to_json(older), KINDS[name], what=name)))
 
-    assert (read.pop("kind", None), read.pop("trust", None)) == (None, None)
+    assert [read.pop(later, None) for later in ("kind", "trust", "agent")] == [None] * 3
     assert [one.pop("known") for one in read.get("assignments", [])] in ([], [[]])
     assert read.pop("secrets", []) == []
     assert read == older

@@ -40,6 +40,14 @@ def parse_certificate_der(der: bytes, *, what: str) -> x509.Certificate:
     return found
 
 
+def may_sign(certificate: x509.Certificate) -> bool:
+    """Whether it is one of an authority (RFC 5280, 4.2.1.9)."""
+    try:
+        return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+
+
 def _look(certificate: x509.Certificate) -> None:
     certificate.public_key()
     for name in (certificate.subject, certificate.issuer):

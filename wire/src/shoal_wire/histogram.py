@@ -4,6 +4,10 @@ DDSketch (Masson, Rim and Lee, VLDB 2019): a quantile of the merged sketch is wi
 themselves can't be merged, so they are never sent.
 """
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
@@ -93,6 +97,25 @@ class Sketch:
         sketch = BaseDDSketch(_MAPPING, self._store, CollapsingLowestDenseStore(1), float(self._zeros))
         value = sketch.get_quantile_value(fraction)
         return None if value is None else float(value)
+
+
+def count_up_to(histogram: Histogram, bounds: Sequence[float]) -> list[int]:
+    """How many values lie at or below each bound. Values within 1 % of a bound may be counted on its other side.
+
+    Bounds are above 0 and ascend. The histogram must be one that `Sketch.of` takes.
+    """
+    limits = [_last_key(bound) for bound in bounds]
+    counts = [0] * (len(limits) + 1)
+    for key, count in zip(histogram.keys, histogram.counts, strict=True):
+        counts[bisect_left(limits, key)] += count
+    return [histogram.zeros + reached for reached in accumulate(counts[:-1])]
+
+
+@cache
+def _last_key(bound: float) -> int:
+    """The highest bin that stands for a value of at most `bound`."""
+    key = int(_MAPPING.key(bound))
+    return key if _MAPPING.value(key) <= bound else key - 1
 
 
 _MAPPING = LogarithmicMapping(RELATIVE_ACCURACY)

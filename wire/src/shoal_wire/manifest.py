@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal_wire.agent_release import AGENT_RELEASE, AgentPart
 from shoal_wire.encoding import (
     Bytes,
     Document,
@@ -213,7 +214,16 @@ class Description(Document, frozen=True, kw_only=True):
     created_at: Label
     licence: Text
     provenance: Text
-    models: Annotated[tuple[Model, ...], Meta(min_length=1, max_length=16)]
+    models: Annotated[tuple[Model, ...], Meta(max_length=16)] = ()
+    """At least one, unless it is a release of the agent."""
+    agent: AgentPart | None = None
+    """In a release of the agent, which then names it in `critical`."""
+
+    @property
+    def floors(self) -> dict[ModelName, Version]:
+        """Lowest version still allowed of each model; of the agent, by the name of its releases."""
+        agent = {} if self.agent is None else {self.name: self.agent.floor}
+        return agent | {model.name: model.floor for model in self.models}
 
 
 class Manifest(Description, frozen=True, kw_only=True):
@@ -301,6 +311,10 @@ def _check_binding(binding: Binding, tensor: Tensor, *, what: str) -> None:
 
 def _check_references(description: Description, files: list[str], *, what: str) -> None:
     _check_unique(files, what=f"{what}: file")
+    if description.agent is not None:
+        _check_agent(description, description.agent, files, what=what)
+    elif not description.models:
+        raise Malformed(f"{what}: names no model")
     _check_unique([model.name for model in description.models], what=f"{what}: model")
     for model in description.models:
         where = f"{what}: model {model.name}"
@@ -317,6 +331,21 @@ def _check_references(description: Description, files: list[str], *, what: str) 
             check_bindings(variant.bindings, inputs=model.inputs, outputs=model.outputs, what=what_variant)
         for case in model.golden:
             _check_reference_outputs(case, model, what=f"{where}: golden case {case.name}: outputs")
+
+
+def _check_agent(description: Description, agent: AgentPart, files: list[str], *, what: str) -> None:
+    if description.name != AGENT_RELEASE or description.models:
+        raise Malformed(f"{what}: a release of the agent is named {AGENT_RELEASE} and holds no models")
+    if "agent" not in description.critical:
+        raise Malformed(f"{what}: doesn't say that its part 'agent' is critical, so older agents wouldn't refuse it")
+    _check_unique([f"{tree.machine}, Python {tree.python}" for tree in agent.trees], what=f"{what}: tree for")
+    missing = sorted({tree.file for tree in agent.trees} - set(files))
+    if missing:
+        raise Malformed(f"{what}: names the file {missing[0]!r}, which is not among its {len(files)} files")
+    if agent.floor > description.version:
+        raise Malformed(f"{what}: floor {agent.floor} is above the release's own version {description.version}")
+    if agent.oldest_state > agent.newest_state:
+        raise Malformed(f"{what}: state formats from {agent.oldest_state} to {agent.newest_state} are none")
 
 
 def _check_reference_outputs(case: GoldenCase, model: Model, *, what: str) -> None:

@@ -150,6 +150,21 @@ class TrustReport(msgspec.Struct, frozen=True, kw_only=True):
     """Slots whose current release was revoked since it was installed: the device keeps it."""
 
 
+class AgentReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the device stands to releases of the agent itself."""
+
+    machine: Label
+    """As `uname -m` prints it."""
+    python: Label
+    """Version of the Python that runs it, such as 3.11."""
+    state_format: Counter
+    can_update: bool
+    why_not: Text = ""
+    """Where it can't update itself."""
+    is_on_trial: bool = False
+    """This agent goes back unless the fleet acknowledges this document."""
+
+
 class Reported(Document, frozen=True, kw_only=True):
     """What a device runs, whole. The counter only grows; this document alone moves rollouts."""
 
@@ -167,6 +182,8 @@ class Reported(Document, frozen=True, kw_only=True):
     """None from an agent that doesn't tell."""
     trust: TrustReport | None = None
     """None from an agent that doesn't tell, or has not asked yet."""
+    agent: AgentReport | None = None
+    """None from an agent that is older than releases of the agent."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer", tag_field="kind"):
@@ -261,6 +278,8 @@ class Ack(Document, frozen=True, kw_only=True):
     device: DeviceId
     stream: StreamId
     sequence: Counter
+    reported: Counter = 0
+    """Counter of the reported document of this stream that the fleet has committed, where an agent on trial sent it."""
 
 
 class Presence(Document, frozen=True, kw_only=True):

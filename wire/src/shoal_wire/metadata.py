@@ -8,14 +8,23 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
+from cryptography import x509
 from msgspec import Meta
 
-from shoal_wire.encoding import Document, ModelName, Sha256, Version
+from shoal_wire.certificate import may_sign, parse_certificate
+from shoal_wire.encoding import Document, ModelName, Sha256, Text, Version, decode
+from shoal_wire.errors import Malformed
 
 FLOORS_PATH = "keys/floors.json"
 """TUF target that names what was revoked. A repository without it has revoked nothing by it."""
 
 MAX_FLOORS_BYTES = 512 << 10
+
+AUTHORITIES_PATH = "keys/authorities.json"
+"""TUF target that names whom devices trust to vouch for the fleet's servers. A repository may be without it."""
+
+MAX_AUTHORITIES_BYTES = 64 << 10
+MOST_AUTHORITIES = 8
 
 SIGNED_AT = "x-shoal-signed-at"
 """Field of all four roles' metadata: when it was signed, in Unix seconds, by the signer's clock."""
@@ -37,6 +46,31 @@ class Floors(Document, frozen=True, kw_only=True):
     """Lowest version still allowed of a model. A device never lowers a floor that it has seen."""
     revoked: Annotated[tuple[Sha256, ...], Meta(max_length=4096)] = ()
     """Digests of single releases' manifests."""
+
+
+class FleetAuthorities(Document, frozen=True, kw_only=True):
+    """Content of the target at AUTHORITIES_PATH: the fleet's authorities, as its publisher signed them.
+
+    A device that has seen it trusts these and no others, whatever a server of the fleet says.
+    """
+
+    certificates: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=MOST_AUTHORITIES)]
+    """In PEM, one in each."""
+
+
+def parse_authorities(raw: bytes) -> tuple[x509.Certificate, ...]:
+    """What the target at AUTHORITIES_PATH names.
+
+    Raises:
+        Malformed, Unsupported: it is no such document, or names what is no authority.
+    """
+    what = f"target {AUTHORITIES_PATH}"
+    named = decode(raw, FleetAuthorities, what=what, limit_bytes=MAX_AUTHORITIES_BYTES).certificates
+    found = tuple(parse_certificate(pem.encode(), what=what) for pem in named)
+    for one in found:
+        if not may_sign(one):
+            raise Malformed(f"{what}: expected certificates of authorities, found {one.subject.rfc4514_string()[:100]}")
+    return found
 
 
 def is_own_path(path: str) -> bool:

@@ -12,7 +12,7 @@ from shoal_wire.messages import Desired
 from shoal_wire.update import TERMINAL
 
 from shoal_agent.pending import choose_assignment
-from shoal_agent.slots import Journal, Slots
+from shoal_agent.slots import Journal, Slot, Slots
 
 Order = tuple[int, int]
 """Epoch and generation."""
@@ -56,8 +56,11 @@ def judge(raw: bytes, *, device: str, keys: Collection[PublicKey], accepted: Ord
     return Judgement(Verdict.ACCEPT, desired)
 
 
-def needs_updater(desired: Desired | None, *, slots: Slots, journal: Journal | None) -> bool:
-    """Whether the updater has something to do: an update that hasn't ended, or a release that isn't current."""
+def needs_updater(desired: Desired | None, *, slots: Slots, own: Slot, journal: Journal | None) -> bool:
+    """Whether the updater has something to do: an update that hasn't ended, or a release that isn't current.
+
+    `own` is the slot of the agent itself.
+    """
     if journal is not None and journal.state not in TERMINAL:
         return True
-    return desired is not None and choose_assignment(desired, slots, journal) is not None
+    return desired is not None and choose_assignment(desired, slots, journal, own=own) is not None

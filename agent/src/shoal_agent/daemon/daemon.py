@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 from shoal_wire.envelope import KeySigner
-from shoal_wire.messages import Event, Process
+from shoal_wire.messages import Event
 from shoal_wire.topics import Up
 from shoal_wire.tuning import BoardKind
 from shoal_wire.update import TERMINAL
@@ -33,30 +33,29 @@ from shoal_agent.daemon.holdings import Holdings
 from shoal_agent.daemon.inbox import Inbox
 from shoal_agent.daemon.link import Incoming, Link
 from shoal_agent.daemon.looked import read_circumstances
-from shoal_agent.daemon.memory import children, read_memory
+from shoal_agent.daemon.memory import children
 from shoal_agent.daemon.notify import keep_watchdog, notify
 from shoal_agent.daemon.outbox import open_outbox
+from shoal_agent.daemon.own_agent import OwnAgent, describe_agent
 from shoal_agent.daemon.proven import ProvenChoices
 from shoal_agent.daemon.quarantine import Quarantine
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.renewal import CertificateKeeper
 from shoal_agent.daemon.reporting import Origin, Reporter, Running
+from shoal_agent.daemon.sampling import Sampler
 from shoal_agent.daemon.secrets import Secrets
 from shoal_agent.daemon.serving import FrontKeeper, Setting
 from shoal_agent.daemon.supervision import Programs
-from shoal_agent.daemon.telemetry import Counted, Counts
 from shoal_agent.daemon.tuning import Pace, TuningKeeper
 from shoal_agent.daemon.updating import UpdaterKeeper
 from shoal_agent.engine_table import runnable_engines
 from shoal_agent.errors import AlreadyRunning
 from shoal_agent.files import Files
 from shoal_agent.keys import load_keys
+from shoal_agent.own_trees import read_launch
 from shoal_agent.state import LOCK, OUTBOX, load_device
 from shoal_agent.swap import keep_out_of_swap
 
-COUNTS_S = 5.0
-FIRST_MEMORY_S = 3.0
-MEMORY_S = 30.0
 _LOCK_PATIENCE_S = 2.0
 _LOG = logging.getLogger(__name__)
 
@@ -79,7 +78,6 @@ class Daemon:
         signer = KeySigner(keys.identity)
         stream = secrets.token_hex(16)
         self._kind = read_kind(processors=budget(read_processors(), configured=configuration.threads))
-        self._counts = Counts(now=time.time())
         self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
         self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
         self._link = Link(
@@ -102,7 +100,8 @@ class Daemon:
         self._delivery = Delivery(
             self._recorder, device=name, signer=signer, publish=lambda batch: self._link.publish(Up.BATCH, batch)
         )
-        self._holdings = Holdings(files, state, device=name, on_change=self._note_holdings)
+        self._files, self._launch = files, read_launch(os.environ)
+        self._holdings = Holdings(files, state, device=name, tree=self._launch.tree, on_change=self._note_holdings)
         self._reporter = Reporter(
             files,
             state,
@@ -138,7 +137,10 @@ class Daemon:
             quarantine=Quarantine(files, state),
             proven=ProvenChoices(files, state),
             on_change=self._reporter.touch,
-            on_end=self._take_last_counts,
+            on_end=lambda counted: self._sampler.take_last(counted),
+        )
+        self._sampler = Sampler(
+            configuration.telemetry, recorder=self._recorder, front=self._front, processes=self._processes
         )
         self._updater = UpdaterKeeper(
             programs.updater,
@@ -147,6 +149,7 @@ class Daemon:
             all_variants=configuration.tuning.at_install and configuration.tuning.all_variants,
             holder=self._holdings,
             front=self._front,
+            own=OwnAgent(setting, reporter=self._reporter, holdings=self._holdings, front=self._front),
             check=lambda held: check(held, setting=setting, recorder=self._recorder, front=self._front),
             recorder=self._recorder,
             on_begin=lambda: self._tuning.look(),
@@ -182,8 +185,7 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 for part in parts:
                     tasks.create_task(part.serve())
-                tasks.create_task(self._count())
-                tasks.create_task(self._watch_memory())
+                tasks.create_task(self._sampler.serve())
                 tasks.create_task(keep_watchdog())
                 notify("READY=1")
         finally:
@@ -215,7 +217,16 @@ class Daemon:
 
     def _read_running(self) -> Running:
         held = self._holdings
-        return Running(held.slots, held.journal, self._front.serving, self._read_kind(), held.trust)
+        return Running(
+            held.slots,
+            held.journal,
+            self._front.serving,
+            self._read_kind(),
+            own=held.own,
+            agent=describe_agent(self._launch, files=self._files),
+            tree=self._launch.tree,
+            trust=held.trust,
+        )
 
     def _read_kind(self) -> BoardKind:
         """A power policy may change the governor; the rest stays as it is until the next start."""
@@ -231,29 +242,11 @@ class Daemon:
             self._reporter.touch()
             self._updater.wake()
 
-    async def _count(self) -> None:
-        while True:
-            await asyncio.sleep(COUNTS_S)
-            for row in self._counts.take(self._front.counted(), now=time.time()):
-                self._recorder.note(row)
-
-    def _take_last_counts(self, counted: list[Counted]) -> None:
-        for row in self._counts.take(counted, now=time.time()):
-            self._recorder.note(row)
-        self._counts.start_anew()
-
-    async def _watch_memory(self) -> None:
-        await asyncio.sleep(FIRST_MEMORY_S)
-        while True:
-            front = self._front.pid
-            processes = [("daemon", os.getpid()), ("front", front)]
-            processes += [("updater", self._updater.pid), ("tuning", self._tuning.pid)]
-            processes += [("worker", worker) for worker in (children(front) if front else ())]
-            for name, pid in processes:
-                memory = read_memory(pid) if pid else None
-                if memory:
-                    self._recorder.note(Process(at=time.time(), name=name, **memory._asdict()))
-            await asyncio.sleep(MEMORY_S)
+    def _processes(self) -> list[tuple[str, int | None]]:
+        front = self._front.pid
+        others = [("front", front), ("updater", self._updater.pid), ("tuning", self._tuning.pid)]
+        workers = [("worker", worker) for worker in (children(front) if front else ())]
+        return [("daemon", os.getpid()), *others, *workers]
 
 
 def _agent_version() -> str:

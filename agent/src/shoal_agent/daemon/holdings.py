@@ -8,12 +8,14 @@ from shoal_wire.envelope import PublicKey, key_id, signing_key_ids
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired, TrustReport
 from shoal_wire.secret import SealedSecret
+from shoal_wire.update import TERMINAL
 
 from shoal_agent.daemon.assignment import Order, Verdict, judge, needs_updater
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
-from shoal_agent.slots import Journal, Slots
-from shoal_agent.state import DESIRED, load_journal, load_slots, load_trust_report, load_trusted_keys
+from shoal_agent.own_trees import slot_that_runs
+from shoal_agent.slots import Journal, Slot, Slots
+from shoal_agent.state import DESIRED, load_agent_slot, load_journal, load_slots, load_trust_report, load_trusted_keys
 
 UPDATER_SILENCE_S = 1800.0
 """Beside the probation's own deadline."""
@@ -24,14 +26,16 @@ _LOG = logging.getLogger(__name__)
 class Holdings:
     """Slots, journal, trusted keys and desired document."""
 
-    def __init__(self, files: Files, state: Path, *, device: str, on_change: Callable[[], None]) -> None:
-        """`on_change` is called after each `reload`."""
+    def __init__(self, files: Files, state: Path, *, device: str, tree: str, on_change: Callable[[], None]) -> None:
+        """`tree` is that of the agent that runs; `on_change` is called after each `reload`."""
         self._files = files
         self._state = state
         self._device = device
+        self._tree = tree
         self._on_change = on_change
         self._is_journal_damaged = False
         self.slots = Slots()
+        self._agent_slot = Slot()
         self.journal: Journal | None = None
         self.trusted: tuple[PublicKey, ...] = ()
         self.trust: TrustReport | None = None
@@ -48,6 +52,7 @@ class Holdings:
             self.journal, self._is_journal_damaged = None, True
         try:
             self.slots = load_slots(self._files, self._state)
+            self._agent_slot = load_agent_slot(self._files, self._state)
             self.trusted = load_trusted_keys(self._files, self._state)
             self.trust = load_trust_report(self._files, self._state)
         except StateDamaged as error:
@@ -79,13 +84,21 @@ class Holdings:
             return accepted
         return accepted[0], accepted[1] - 1
 
+    @property
+    def own(self) -> Slot:
+        """The slot of the agent itself, as it is true now; while an update of it goes on, as that has it."""
+        is_in_update = self.journal is not None and self.journal.is_of_agent and self.journal.state not in TERMINAL
+        return self._agent_slot if is_in_update else slot_that_runs(self._agent_slot, running=self._tree)
+
     def secrets(self) -> tuple[SealedSecret, ...]:
         """Those of the newest desired document."""
         return self.desired.secrets if self.desired else ()
 
     def needs_updater(self) -> bool:
         """Whether there is something to update, or a journal to put aside."""
-        return self._is_journal_damaged or needs_updater(self.desired, slots=self.slots, journal=self.journal)
+        return self._is_journal_damaged or needs_updater(
+            self.desired, slots=self.slots, own=self.own, journal=self.journal
+        )
 
     def release_in_update(self) -> str | None:
         """The slot that the journal is about."""

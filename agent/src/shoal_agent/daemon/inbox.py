@@ -130,6 +130,9 @@ class Inbox:
         ack = decode(envelope.verify(raw, envelope.ACK, keys, what="ack"), Ack, what="ack")
         if ack.device != self._device:
             raise Untrusted(f"ack: expected one for {self._device}, found one for {ack.device}")
+        if self._pending is None:
+            self._updater.want_no_keys()
+        self._reporter.note_acknowledged(ack)
         await self._delivery.acknowledge(ack)
 
     def _complain_of_key(self, name: str, detail: str) -> None:

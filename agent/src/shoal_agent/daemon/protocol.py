@@ -6,6 +6,9 @@ import msgspec
 
 from shoal_agent import front_messages, tuning_messages, updater_messages
 
+MAX_REASON = 500
+"""Characters of what msgspec says, which repeats what was sent."""
+
 
 class ProtocolBroken(Exception):
     """A child said something that isn't in its protocol."""
@@ -36,4 +39,4 @@ def parse_tuning_message(message: dict[str, Any]) -> tuning_messages.FromTuning:
 
 
 def _broken(who: str, message: dict[str, Any], error: msgspec.ValidationError) -> ProtocolBroken:
-    return ProtocolBroken(f"{who}: a message of type {str(message.get('type'))[:40]!r}: {error}")
+    return ProtocolBroken(f"{who}: a message of type {str(message.get('type'))[:40]!r}: {str(error)[:MAX_REASON]}")

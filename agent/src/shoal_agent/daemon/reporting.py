@@ -13,16 +13,18 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 from shoal_wire import envelope
+from shoal_wire.agent_release import AGENT_RELEASE
 from shoal_wire.encoding import Counter, decode_struct, encode
 from shoal_wire.envelope import Signer
 from shoal_wire.errors import WireError
-from shoal_wire.messages import Reported, SlotReport, TrustReport, UpdateReport
+from shoal_wire.messages import Ack, AgentReport, Reported, SlotReport, TrustReport, UpdateReport
 from shoal_wire.tuning import BoardKind
 
 from shoal_agent.daemon.assignment import Order
 from shoal_agent.files import Files
 from shoal_agent.front_messages import Serving
-from shoal_agent.slots import Journal, Slots
+from shoal_agent.own_trees import tree_of
+from shoal_agent.slots import Journal, Slot, Slots
 from shoal_agent.state import REPORT
 
 PAUSE_S = 0.1
@@ -47,6 +49,11 @@ class Running(NamedTuple):
     journal: Journal | None
     serving: Mapping[str, Serving]
     kind: BoardKind
+    own: Slot
+    """That of the agent itself."""
+    agent: AgentReport
+    tree: str
+    """Of the agent that runs; empty for a package's own."""
     trust: TrustReport | None = None
 
 
@@ -81,6 +88,8 @@ class Reporter:
         self._publish = publish
         self._state = load_report_state(files, self._path, now=time.time())
         self._changed = asyncio.Event()
+        self._first = self._state.counter + 1
+        self._acknowledged = 0
 
     @property
     def accepted(self) -> Order | None:
@@ -92,6 +101,16 @@ class Reporter:
         """A desired document of that order was accepted and is on the disk."""
         self._state = msgspec.structs.replace(self._state, epoch=order[0], generation=order[1])
         self._changed.set()
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the fleet has committed a report of this start."""
+        return self._acknowledged >= self._first
+
+    def note_acknowledged(self, ack: Ack) -> None:
+        """The fleet has committed a report, and signed that it has."""
+        if ack.stream == self._origin.stream:
+            self._acknowledged = max(self._acknowledged, ack.reported)
 
     def touch(self) -> None:
         """Something changed, or there is a new connection."""
@@ -137,10 +156,14 @@ def compose(running: Running, *, origin: Origin, state: ReportState, now: float)
         profile=origin.profile,
         epoch=state.epoch,
         generation=state.generation,
-        slots=tuple(_slot_report(name, running) for name in sorted(running.slots.slots)),
+        slots=(
+            *(_slot_report(name, running) for name in sorted(running.slots.slots)),
+            *([_agent_slot_report(running)] if running.own != Slot() else []),
+        ),
         update=_update_report(running.journal),
         kind=running.kind,
         trust=running.trust,
+        agent=running.agent,
     )
 
 
@@ -156,6 +179,20 @@ def _slot_report(name: str, running: Running) -> SlotReport:
         engine=serving.engine if serving else "",
         engine_version=serving.engine_version if serving else "",
         placement=serving.placement if serving else (),
+        refused=tuple(generation for _, generation in slot.refused),
+    )
+
+
+def _agent_slot_report(running: Running) -> SlotReport:
+    """The agent's own releases, as if they were a model's; what runs is what serves."""
+    slot, tree = running.own, running.tree
+    held = [one.reference for one in (slot.current, slot.previous) if one]
+    return SlotReport(
+        release=AGENT_RELEASE,
+        current=slot.current.reference if slot.current else None,
+        previous=slot.previous.reference if slot.previous else None,
+        serving=next((reference for reference in held if tree_of(reference) == tree), None),
+        variant=slot.current.variant if slot.current else "",
         refused=tuple(generation for _, generation in slot.refused),
     )
 

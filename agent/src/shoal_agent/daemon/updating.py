@@ -16,6 +16,7 @@ from typing import Protocol
 from shoal_wire.messages import Event
 
 from shoal_agent.daemon.backoff import Backoff
+from shoal_agent.daemon.own_agent import OwnAgent
 from shoal_agent.daemon.protocol import ProtocolBroken, parse_updater_message
 from shoal_agent.daemon.recording import Recorder
 from shoal_agent.daemon.serving import FrontKeeper
@@ -23,11 +24,14 @@ from shoal_agent.daemon.supervision import Child, ChildEnded, ChildHung, running
 from shoal_agent.front_messages import Notice
 from shoal_agent.slots import HeldRelease
 from shoal_agent.updater_messages import (
+    AgentQuestion,
     BaselineQuestion,
     CheckQuestion,
     Done,
     FromUpdater,
+    KeysQuestion,
     Progress,
+    Restart,
     ServeFailed,
     Serving,
     Settled,
@@ -77,6 +81,7 @@ class UpdaterKeeper:
         all_variants: bool,
         holder: Holder,
         front: FrontKeeper,
+        own: OwnAgent,
         check: Callable[[HeldRelease], Awaitable[Verdict]],
         recorder: Recorder,
         on_begin: Callable[[], None],
@@ -91,6 +96,7 @@ class UpdaterKeeper:
         self._all_variants = all_variants
         self._holder = holder
         self._front = front
+        self._own = own
         self._check = check
         self._recorder = recorder
         self._on_begin = on_begin
@@ -127,8 +133,12 @@ class UpdaterKeeper:
 
     def found_keys(self) -> None:
         """The keys are known."""
-        self._wants_keys = False
+        self.want_no_keys()
         self._refresh_pause.reset()
+
+    def want_no_keys(self) -> None:
+        """Nothing waits for keys any more. The pace stays: acknowledgements come as a broker likes."""
+        self._wants_keys = False
 
     async def serve(self) -> None:
         """Run the updater whenever it is needed."""
@@ -208,6 +218,12 @@ class UpdaterKeeper:
             case Settled():
                 self._holder.reload()
                 self._front.settle(message.slot)
+            case KeysQuestion():
+                child.send(as_frame(self._own.open(message.release)))
+            case AgentQuestion():
+                child.send(as_frame(self._own.health()))
+            case Restart():
+                self._own.restart()
             case Done():
                 self._is_done = True
                 _LOG.info("update ended: %s", message.state.value)

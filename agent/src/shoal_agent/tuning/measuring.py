@@ -11,6 +11,8 @@ import msgspec
 from shoal_wire.tuning import Candidate
 from shoal_worker.memory import seal_chunks
 
+from shoal_agent.board import read_kind
+from shoal_agent.board_detection import detect_here
 from shoal_agent.configuration import Configuration, SlotSetting
 from shoal_agent.files import Files
 from shoal_agent.front.bindings import Bindings
@@ -94,6 +96,8 @@ class Measuring:
             refused=refused,
             pareto=tuple(one.candidate for one in pareto_set(found.measured)),
             choice=_choose(found, options),
+            board=read_kind(processors=self.conditions.processors),
+            profile=detect_here().profile,
         )
 
     def _absent(self) -> list[Refused]:

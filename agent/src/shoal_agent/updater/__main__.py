@@ -19,6 +19,7 @@ from shoal_worker.process import die_with_parent, disable_core_dumps
 
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import DiskFiles, Files
+from shoal_agent.own_trees import read_launch
 from shoal_agent.tuned import ServingChoices, load_choices
 from shoal_agent.updater.errors import BrokenInstallation, TryLater
 from shoal_agent.updater.fetch import Patience
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str], *, files: Files) -> int:
             files=files,
             channel=channel,
             board=read_board(options, files=files),
+            launch=read_launch(os.environ),
             patience=Patience(),
         )
         (refresh if options.refresh else run)(tools)

@@ -34,7 +34,9 @@ class DaemonChannel(Protocol):
         """The next message, with descriptors. Raises ChannelTimeout."""
 
 
-ReplyT = TypeVar("ReplyT", messages.Baseline, messages.Verdict, messages.SwitchReply)
+ReplyT = TypeVar(
+    "ReplyT", messages.Baseline, messages.Verdict, messages.SwitchReply, messages.Keys, messages.AgentHealth
+)
 
 
 class DaemonLink:
@@ -90,6 +92,29 @@ class DaemonLink:
         while isinstance(reply, messages.Serving) and reply.reference != expected:  # late, to an earlier switch
             reply = self._await(messages.SwitchReply, deadline=deadline, what="switch")
         return reply.reason if isinstance(reply, messages.ServeFailed) else None
+
+    def ask_keys(self, held: HeldRelease) -> dict[str, str]:
+        """Content keys of a release of the agent, in base64, by sealed file.
+
+        Raises:
+            Refused: its grants don't open, or no answer in time.
+        """
+        reply = self._ask(messages.KeysQuestion(held), messages.Keys, timeout_s=BASELINE_TIMEOUT_S)
+        if reply.reason:
+            raise Refused(reply.reason)
+        return reply.content_keys
+
+    def ask_agent(self) -> messages.AgentHealth:
+        """What this start of the daemon has come to.
+
+        Raises:
+            Refused: no answer in time.
+        """
+        return self._ask(messages.AgentQuestion(), messages.AgentHealth, timeout_s=BASELINE_TIMEOUT_S)
+
+    def restart(self) -> None:
+        """The daemon ends, to be started anew."""
+        self._say(messages.Restart())
 
     def next_health(self, reference: ReleaseReference, *, timeout_s: float) -> messages.Health | None:
         """The next counts of that release; None when none came in time."""

@@ -5,6 +5,7 @@ UpdateError
 │   └── Untrustworthy    the metadata is expired, or not signed as it must be: nothing new is installed meanwhile
 ├── Refused              this release isn't for this board: it stays as it is, or goes back to the previous release
 ├── Superseded           a newer desired document came before anything was switched
+├── Restarting           the agent itself is about to be started anew, and goes on with the update then
 ├── UnreadableJournal    neither good nor bad: the journal is kept aside and so is what serves
 └── BrokenInstallation   a file that enrolment wrote, or slots.json, is missing or damaged: a person must look
 """
@@ -28,6 +29,10 @@ class Refused(UpdateError):
 
 class Superseded(UpdateError):
     """The journal's generation is no longer what the fleet wants."""
+
+
+class Restarting(UpdateError):
+    """The journal stays as it is."""
 
 
 class UnreadableJournal(UpdateError):

@@ -5,15 +5,17 @@ TLS 1.3 with the device's certificate, no redirects, no retries of its own. A se
 """
 
 import contextlib
-import ssl
+import socket
 import time
-from collections.abc import Callable, Iterator
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import urllib3
+from cryptography import x509
 
-from shoal_agent.credentials import Credentials, make_context
-from shoal_agent.updater.errors import BrokenInstallation, TryLater
+from shoal_agent.fleet_tls import FleetContext, trusting
+from shoal_agent.updater.errors import TryLater
 
 PIECE_BYTES = 64 << 10
 GAP_S = 30.0
@@ -57,19 +59,15 @@ class FleetHttp:
         self,
         url: str,
         *,
-        credentials: Credentials,
-        checks_time: bool,
+        context: FleetContext,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reads the credentials; connects at the first request. `checks_time`: see `credentials.make_context`.
-
-        Raises:
-            BrokenInstallation: a file is missing or no PEM.
-        """
+        """Connects at the first request. `context` has the device's certificate."""
         self.url = url.rstrip("/")
         self._monotonic = monotonic
+        self._context = context
         self._pool = urllib3.PoolManager(
-            ssl_context=_make_context(credentials, checks_time=checks_time),
+            ssl_context=context,
             retries=False,
             timeout=urllib3.Timeout(connect=GAP_S, read=GAP_S),
             maxsize=1,
@@ -100,6 +98,19 @@ class FleetHttp:
         finally:
             response.close()
 
+    def is_vouched_for_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        """Whether the server that answers now is one that these authorities, and they alone, vouch for."""
+        parts = urllib.parse.urlsplit(self.url)
+        host, context = parts.hostname or "", trusting(authorities, at=self._context.at)
+        try:
+            with (
+                socket.create_connection((host, parts.port or 443), timeout=GAP_S) as connection,
+                context.wrap_socket(connection, server_hostname=host),
+            ):
+                return True
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
@@ -113,14 +124,6 @@ class FleetHttp:
                 yield piece
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise TryLater(f"{url}: {_describe(error)}") from error
-
-
-def _make_context(credentials: Credentials, *, checks_time: bool) -> ssl.SSLContext:
-    try:
-        return make_context(credentials, checks_time=checks_time)
-    except OSError as error:
-        files = ", ".join(map(str, credentials))
-        raise BrokenInstallation(f"can't read authority, certificate and key for TLS from {files}: {error}") from None
 
 
 def _describe(error: Exception) -> str:

@@ -6,6 +6,7 @@ A choice is a wish: where it doesn't fit, the publisher's order decides as if th
 
 import contextlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ class Board(NamedTuple):
     """As `uname -m` prints it."""
     memory_bytes: int
     agent_version: str
+    python: str = "{}.{}".format(*sys.version_info[:2])
+    """That runs the agent."""
     choices: ServingChoices = ServingChoices()
     """What was chosen by tuning on this board."""
     all_variants: bool = False
@@ -50,8 +53,9 @@ class Plan(NamedTuple):
 
 
 def raise_floors(floors: Mapping[str, int], manifest: Manifest) -> dict[str, int]:
-    """Lowest version still allowed of each model, after a signed manifest was seen. Floors never sink."""
-    return merge_floors(floors, {model.name: model.floor for model in manifest.models})
+    """Lowest version still allowed of each model, and of the agent, after a signed manifest was seen. Floors never
+    sink."""
+    return merge_floors(floors, manifest.floors)
 
 
 def merge_floors(floors: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
@@ -67,12 +71,11 @@ def find_revocation(manifest: Manifest, manifest_sha256: str, *, revoked: Floors
     what = f"release {manifest.name} {manifest.version}"
     if manifest_sha256 in revoked.revoked:
         return f"{what}: was revoked by the release key"
-    for model in manifest.models:
-        floor = revoked.floors.get(model.name, 0)
+    for name in manifest.floors:
+        floor = revoked.floors.get(name, 0)
         if manifest.version < floor:
-            return (
-                f"{what}: version {manifest.version} of model {model.name} is below its floor, {floor}: it was revoked"
-            )
+            thing = "the agent" if manifest.agent else f"model {name}"
+            return f"{what}: version {manifest.version} of {thing} is below its floor, {floor}: it was revoked"
     return None
 
 
@@ -120,6 +123,8 @@ def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
         Refused: the release has no such variant.
     """
     what = f"release {manifest.name} {manifest.version}"
+    if manifest.agent is not None:
+        return _agent_files(manifest, variant, what=what)
     chosen = variant.split(",")
     if len(chosen) != len(manifest.models):
         raise Refused(f"{what}: {len(manifest.models)} models, but {variant!r} names {len(chosen)} variants")
@@ -130,6 +135,14 @@ def needed_files(manifest: Manifest, variant: str) -> tuple[SealedFile, ...]:
             raise Refused(f"{what}: model {model.name} has no variant {name}")
         names += [*files, *(case.file for case in model.golden), *model.reference_files(name)]
     return tuple({file.ciphertext_sha256: file for file in map(manifest.file, names)}.values())
+
+
+def _agent_files(manifest: Manifest, variant: str, *, what: str) -> tuple[SealedFile, ...]:
+    """The one archive of a release of the agent that a board takes; its name stands as the variant."""
+    found = tuple(file for file in manifest.files if file.name == variant)
+    if not found:
+        raise Refused(f"{what}: has no file {variant!r}")
+    return found
 
 
 def planned_files(manifest: Manifest, journal: Journal) -> tuple[SealedFile, ...]:

@@ -16,8 +16,20 @@ from shoal_wire.messages import TrustReport
 from shoal_wire.metadata import Floors
 
 from shoal_agent.files import Files, temporary_path
-from shoal_agent.slots import JOURNAL, MAX_BYTES, SLOTS, STORE, HeldRelease, Journal, Slots, stored
-from shoal_agent.state import TRUST_REPORT
+from shoal_agent.slots import (
+    AGENT_SLOT,
+    JOURNAL,
+    MAX_BYTES,
+    SLOTS,
+    STORE,
+    AgentSlot,
+    HeldRelease,
+    Journal,
+    Slot,
+    Slots,
+    stored,
+)
+from shoal_agent.state import AUTHORITIES, AUTHORITY, TIME, TRUST_REPORT
 from shoal_agent.updater.errors import BrokenInstallation, UnreadableJournal
 from shoal_agent.updater.time_floor import TimeFloor
 
@@ -26,13 +38,15 @@ DESIRED = "desired.dsse"
 TRUST = "trust.json"
 REVOKED = "revoked.json"
 FLOORS = "floors.json"
-TIME = "time.json"
 REPORT_S = 3600.0
 
 UNREADABLE_JOURNAL = "update.json.unreadable"
 PART = ".part"
 
-_WRITTEN_HERE = (SLOTS, JOURNAL, UNREADABLE_JOURNAL, TRUST, REVOKED, FLOORS, TIME, TRUST_REPORT)
+_WRITTEN_HERE = (
+    *(SLOTS, AGENT_SLOT, JOURNAL, UNREADABLE_JOURNAL, TRUST, REVOKED, FLOORS, TIME, TRUST_REPORT),
+    *(AUTHORITIES, AUTHORITY),
+)
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -94,6 +108,15 @@ class Records:
         """On disk when this returns."""
         self.files.write(self.state / SLOTS, encode(slots))
 
+    def agent_slot(self) -> Slot:
+        """That of the agent's own releases. Raises BrokenInstallation."""
+        path = self.state / AGENT_SLOT
+        return self._read(AGENT_SLOT, AgentSlot).slot if self.files.size(path) else Slot()
+
+    def write_agent_slot(self, slot: Slot) -> None:
+        """On disk when this returns."""
+        self.files.write(self.state / AGENT_SLOT, encode(AgentSlot(slot=slot)))
+
     def floors(self) -> dict[str, int]:
         """Raises BrokenInstallation."""
         return dict(self._read(FLOORS, RaisedFloors).floors) if self.files.size(self.state / FLOORS) else {}
@@ -142,7 +165,7 @@ class Records:
             raise BrokenInstallation(f"{path}: {error}") from None
 
     def held(self) -> list[HeldRelease]:
-        """Every release in a slot."""
+        """Every release in a slot of a model: of the agent's own, nothing in the store is needed any more."""
         slots = self.slots().slots.values()
         return [held for slot in slots for held in (slot.current, slot.previous) if held is not None]
 

@@ -5,12 +5,14 @@ reaches by the chain of root metadata, each signed by the one before. It keeps i
 writes them without syncing, so they are synced here before anything is built on them. It is told what time it is.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from cryptography import x509
 from shoal_wire import paths
 from shoal_wire.metadata import read_signed_at
 from tuf.api.exceptions import (
@@ -26,7 +28,7 @@ from tuf.ngclient import FetcherInterface, Updater
 from shoal_agent.files import Files
 from shoal_agent.updater.errors import Refused, TryLater, Untrustworthy
 from shoal_agent.updater.http_client import Answer
-from shoal_agent.updater.time_floor import Vouched
+from shoal_agent.updater.time_floor import Keys, Vouched
 
 _ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What python-tuf raises for JSON of other types than it expects: whoever sends that must not end the updater."""
@@ -39,6 +41,9 @@ class Source(Protocol):
 
     def get(self, url: str) -> AbstractContextManager[Answer]:
         """Ask for `url`. Raises TryLater, also while its pieces come."""
+
+    def is_vouched_for_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        """Whether it could be reached now if these were trusted, and no others."""
 
 
 class Places(NamedTuple):
@@ -131,17 +136,21 @@ class Repository:
     def vouched(self) -> Vouched:
         """Which times the metadata of `refresh` vouches for."""
         return Vouched(
-            offline_at=max(_signed_at(self._signed(role)) for role in ("root", "targets")),
+            root_at=_signed_at(self._signed("root")),
+            release_at=_signed_at(self._signed("targets")),
             online_at=max(_signed_at(self._signed(role)) for role in ("snapshot", "timestamp")),
-            online_keys=self.online_keys(),
+            keys=self.keys(),
+            root_ends_at=self._signed("root").expires.timestamp(),
             limit_at=min(self._signed(role).expires.timestamp() for role in ("root", "targets")),
         )
 
-    def online_keys(self) -> str:
-        """Which keys of the fleet the newest root names, also where `refresh` failed after that."""
+    def keys(self) -> Keys:
+        """Which keys the newest root names, also where `refresh` failed after that."""
         root = self._signed("root")
         assert isinstance(root, Root)
-        return ",".join(sorted(root.roles["timestamp"].keyids))[:200]
+        named = {role: ",".join(sorted(root.roles[role].keyids)) for role in ("root", "targets", "timestamp")}
+        digests = {role: hashlib.sha256(keyids.encode()).hexdigest() for role, keyids in named.items()}
+        return Keys(root=digests["root"], release=digests["targets"], online=named["timestamp"][:200])
 
     def versions(self) -> tuple[int, int]:
         """Of root and targets, after `refresh`."""

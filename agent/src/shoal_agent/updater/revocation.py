@@ -5,6 +5,9 @@ finds it. What serves goes on, as a board that stopped by itself would be worse;
 """
 
 from msgspec.structs import replace
+from shoal_wire.agent_release import AGENT_RELEASE
+from shoal_wire.messages import ReleaseReference
+from shoal_wire.metadata import Floors
 
 from shoal_agent.slots import HeldRelease
 from shoal_agent.updater import slot_changes
@@ -51,4 +54,15 @@ def _act(tools: Tools, *, known: tuple[str, ...]) -> tuple[str, ...]:
             revoked.append(name)
             if name not in known:
                 tools.daemon.event("release-revoked", f"{reason}; this board keeps it until it is updated")
+    agent = tools.records.agent_slot().current
+    if agent is not None and _is_agent_revoked(agent.reference, revoked=tools.records.revoked()):
+        revoked.append(AGENT_RELEASE)
+        if AGENT_RELEASE not in known:
+            what = f"release {agent.reference.release} {agent.reference.version}"
+            tools.daemon.event("release-revoked", f"{what}: was revoked; this board runs it until it is updated")
     return tuple(revoked[:16])
+
+
+def _is_agent_revoked(reference: ReleaseReference, *, revoked: Floors) -> bool:
+    """The agent's manifest isn't kept, and isn't needed: its floor is that of the release's name."""
+    return reference.manifest_sha256 in revoked.revoked or reference.version < revoked.floors.get(AGENT_RELEASE, 0)

@@ -4,19 +4,25 @@ The journal is on the disk before each act: state entered, and start counted. Wh
 transition table. The daemon starts the updater again until the journal is terminal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 from shoal_wire.errors import WireError
 from shoal_wire.messages import Desired
 from shoal_wire.update import TERMINAL, UpdateState
 
-from shoal_agent.pending import choose_assignment
 from shoal_agent.slots import Journal, Slot
-from shoal_agent.updater import revocation, slot_changes
+from shoal_agent.updater import agent_steps, revocation, slot_changes
 from shoal_agent.updater.collect import collect
-from shoal_agent.updater.errors import Refused, Superseded, TryLater, UnreadableJournal, Untrustworthy
-from shoal_agent.updater.steps import STEPS
+from shoal_agent.updater.errors import (
+    Refused,
+    Restarting,
+    Superseded,
+    TryLater,
+    UnreadableJournal,
+    Untrustworthy,
+)
+from shoal_agent.updater.steps import STEPS, Step
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.transitions import BOUNDS, SUPERSEDABLE, Outcome, follow
 
@@ -45,8 +51,11 @@ def run(tools: Tools) -> None:
     if journal is None:
         collect(tools.records)
         return
-    while journal.state not in TERMINAL:
-        journal = _advance(journal, tools)
+    try:
+        while journal.state not in TERMINAL:
+            journal = _advance(journal, tools)
+    except Restarting:
+        return
     tools.daemon.done(journal.state)
 
 
@@ -72,7 +81,7 @@ def _open(tools: Tools) -> Journal | None:
 def _begin(tools: Tools, *, last: Journal | None) -> Journal | None:
     """A journal for the first release that the board should run and doesn't."""
     desired = _read_desired(tools)
-    assignment = None if desired is None else choose_assignment(desired, tools.records.slots(), last)
+    assignment = None if desired is None else tools.choose(desired, last)
     if desired is None or assignment is None:
         return None
     journal = Journal(
@@ -97,6 +106,8 @@ def _take_up(journal: Journal, tools: Tools) -> Journal:
         owed = OWED.get(journal.state)
         if owed is not None:
             tools.change_slot(journal.assignment.release, lambda slot: owed(slot, journal))
+        if journal.is_of_agent and journal.state is UpdateState.FALLING_BACK:
+            agent_steps.go_back(journal, tools)
         return _move(journal, Outcome.EXHAUSTED, tools, reason=reason)
     journal = replace(journal, attempts=journal.attempts + 1)
     tools.save(journal)
@@ -107,7 +118,7 @@ def _advance(journal: Journal, tools: Tools) -> Journal:
     """Do the step of the journal's state and enter the next one."""
     tools.daemon.may_be_superseded = journal.state in SUPERSEDABLE
     try:
-        done = STEPS[journal.state](journal, tools)
+        done = _steps(journal)[journal.state](journal, tools)
     except Superseded as error:
         return _move(_newest(journal, tools), Outcome.SUPERSEDED, tools, reason=str(error))
     except (Refused, WireError) as error:
@@ -119,6 +130,10 @@ def _advance(journal: Journal, tools: Tools) -> Journal:
         raise
     has_reason = journal.state not in SUPERSEDABLE  # before the switch it only tells why there was a delay
     return _move(done, Outcome.DONE, tools, reason=done.reason if has_reason else "")
+
+
+def _steps(journal: Journal) -> Mapping[UpdateState, Step]:
+    return agent_steps.STEPS if journal.is_of_agent else STEPS
 
 
 def _put_off(journal: Journal, tools: Tools, error: TryLater) -> Journal:
@@ -151,7 +166,7 @@ def _give_up_journal(tools: Tools, *, reason: str) -> None:
     if desired is None or not desired.assignments:
         tools.records.remove_journal()
         return
-    assignment = choose_assignment(desired, tools.records.slots(), None) or desired.assignments[0]
+    assignment = tools.choose(desired, None) or desired.assignments[0]
     tools.save(
         Journal(
             epoch=desired.epoch,

@@ -12,13 +12,14 @@ from shoal_wire.errors import WireError
 from shoal_wire.manifest import Manifest, SealedFile, parse_manifest
 from shoal_wire.update import UpdateState
 
-from shoal_agent.slots import Journal, Slot, stored
+from shoal_agent.slots import HeldRelease, Journal, Slot, stored
 from shoal_agent.updater import planning, probation, revocation, slot_changes, spares
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import Refused, Superseded, TryLater, UpdateError
 from shoal_agent.updater.fetch import Watch, fetch_file
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.verify import find_damage
+from shoal_agent.updater_messages import Verdict
 
 Step = Callable[[Journal, Tools], Journal]
 
@@ -36,6 +37,18 @@ def plan(journal: Journal, tools: Tools) -> Journal:
     """Renew trust, check assignment and manifest, choose a variant, make sure that it fits on the disk."""
     records, assignment = tools.records, journal.assignment
     what = f"release {assignment.release} {assignment.version}"
+    manifest, raw = read_signed_manifest(journal, tools)
+    floors = planning.raise_floors(records.floors(), manifest)
+    records.write_floors(floors)
+    plans = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
+    chosen = _first_with_room(plans, assignment.manifest_sha256, tools, what=what)
+    records.files.write(stored(records.state, assignment.manifest_sha256), raw)
+    return replace(journal, variant=chosen.variant, spare=chosen.spare)
+
+
+def read_signed_manifest(journal: Journal, tools: Tools) -> tuple[Manifest, bytes]:
+    """What the release key signed for an update that is still wanted, parsed and as it came. Renews trust before."""
+    assignment = journal.assignment
     revocation.renew(tools)
     try:
         desired = tools.trust.desired()
@@ -44,15 +57,9 @@ def plan(journal: Journal, tools: Tools) -> Journal:
     if desired is not None and desired.order > (journal.epoch, journal.generation):
         raise Superseded("a newer desired document came")
     if desired is None or assignment not in desired.assignments:
-        raise Refused(f"{what}: no longer in the desired document")
+        raise Refused(f"release {assignment.release} {assignment.version}: no longer in the desired document")
     raw = tools.trust.fetch_manifest(assignment)
-    manifest = parse_manifest(raw)
-    floors = planning.raise_floors(records.floors(), manifest)
-    records.write_floors(floors)
-    plans = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
-    chosen = _first_with_room(plans, assignment.manifest_sha256, tools, what=what)
-    records.files.write(stored(records.state, assignment.manifest_sha256), raw)
-    return replace(journal, variant=chosen.variant, spare=chosen.spare)
+    return parse_manifest(raw), raw
 
 
 def fetch(journal: Journal, tools: Tools) -> Journal:
@@ -63,7 +70,7 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
     records = tools.records
     progress = _FetchProgress(journal, tools)
     watch = Watch(pulse=tools.daemon.listen, pause=tools.daemon.listen, fetched=progress.add)
-    files = planning.planned_files(_manifest(journal, tools), journal)
+    files = planning.planned_files(read_manifest(journal, tools), journal)
     try:
         for file in files:
             path = stored(records.state, file.ciphertext_sha256)
@@ -83,7 +90,7 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
 def verify(journal: Journal, tools: Tools) -> Journal:
     """Read every file of the release back from the disk."""
     records, left_out = tools.records, {}
-    for file in planning.planned_files(_manifest(journal, tools), journal):
+    for file in planning.planned_files(read_manifest(journal, tools), journal):
         path = stored(records.state, file.ciphertext_sha256)
         is_spare = file.ciphertext_sha256 in journal.spare
         try:
@@ -101,14 +108,8 @@ def verify(journal: Journal, tools: Tools) -> Journal:
 
 
 def check(journal: Journal, tools: Tools) -> Journal:
-    """Have the golden cases run, and note the latency that the new release will be measured against.
-
-    Where fetching took long, trust is renewed first: what was signed then may have been revoked.
-    """
-    looked = tools.records.trust_report()
-    if looked.trouble or tools.trust.read_time().at - looked.at > TRUST_S:
-        revocation.renew(tools)
-    _check_not_revoked(journal, _manifest(journal, tools), tools)
+    """Have the golden cases run, and note the latency that the new release will be measured against."""
+    check_still_trusted(journal, tools)
     slot = _slot(journal, tools)
     baseline_p95_ms = None
     if slot.current is not None:
@@ -118,24 +119,46 @@ def check(journal: Journal, tools: Tools) -> Journal:
             recorded_p95_ms=slot.current.p95_ms,
             limits=journal.assignment.probation,
         )
-    held = planning.hold(journal, _manifest(journal, tools))
-    for _ in range(CHECKS):
-        reply = tools.daemon.ask_check(held)
-        if reply.is_short:
-            raise TryLater(f"golden cases couldn't be run yet: {reply.reason}")
-        if not reply.unavailable:
-            break
-        tools.daemon.listen(CHECK_PAUSE_S)
-    if reply.unavailable:
-        raise Refused(f"golden cases couldn't be run, tried {CHECKS} times: {reply.reason}")
+    reply = ask_check(planning.hold(journal, read_manifest(journal, tools)), tools)
+    if reply.is_short:
+        raise TryLater(f"golden cases couldn't be run yet: {reply.reason}")
     if not reply.passed:
         raise Refused(f"golden cases: {reply.reason}")
     return replace(journal, baseline_p95_ms=baseline_p95_ms)
 
 
+def check_still_trusted(journal: Journal, tools: Tools) -> None:
+    """Make sure that the release wasn't revoked. Where fetching took long, trust is renewed before.
+
+    Raises:
+        Refused: it was.
+    """
+    looked = tools.records.trust_report()
+    if looked.trouble or tools.trust.read_time().at - looked.at > TRUST_S:
+        revocation.renew(tools)
+    manifest, digest = read_manifest(journal, tools), journal.assignment.manifest_sha256
+    reason = planning.find_revocation(manifest, digest, revoked=tools.records.revoked())
+    if reason is not None:
+        raise Refused(reason)
+
+
+def ask_check(held: HeldRelease, tools: Tools) -> Verdict:
+    """How a release answers its golden cases, or that there is no memory to tell.
+
+    Raises:
+        Refused: nobody could tell, for another reason.
+    """
+    for _ in range(CHECKS):
+        reply = tools.daemon.ask_check(held)
+        if reply.is_short or not reply.unavailable:
+            return reply
+        tools.daemon.listen(CHECK_PAUSE_S)
+    raise Refused(f"golden cases couldn't be run, tried {CHECKS} times: {reply.reason}")
+
+
 def switch(journal: Journal, tools: Tools) -> Journal:
     """Make the release current, and wait until it serves."""
-    held, release = planning.hold(journal, _manifest(journal, tools)), journal.assignment.release
+    held, release = planning.hold(journal, read_manifest(journal, tools)), journal.assignment.release
     may_go_back = _may_go_back(journal, tools)
     tools.change_slot(release, lambda slot: slot_changes.switch(slot, held, may_go_back=may_go_back))
     failure = tools.daemon.ask_switch(journal.assignment.release, expected=journal.target)
@@ -283,14 +306,6 @@ def _serve_previous(slot: Slot, tools: Tools) -> str | None:
         return str(error)
 
 
-def _check_not_revoked(journal: Journal, manifest: Manifest, tools: Tools) -> None:
-    """Raises Refused: it was revoked while it was being fetched."""
-    digest = journal.assignment.manifest_sha256
-    reason = planning.find_revocation(manifest, digest, revoked=tools.records.revoked())
-    if reason is not None:
-        raise Refused(reason)
-
-
 def _may_go_back(journal: Journal, tools: Tools) -> bool:
     """Whether what serves now may be gone back to."""
     current = _slot(journal, tools).current
@@ -303,10 +318,10 @@ def _may_go_back(journal: Journal, tools: Tools) -> bool:
 
 
 def _slot(journal: Journal, tools: Tools) -> Slot:
-    return tools.records.slots().slots.get(journal.assignment.release, Slot())
+    return tools.slot(journal.assignment.release)
 
 
-def _manifest(journal: Journal, tools: Tools) -> Manifest:
+def read_manifest(journal: Journal, tools: Tools) -> Manifest:
     """The release's manifest from the store, compared with its digest each time: it may have lain there for long."""
     path = stored(tools.records.state, journal.assignment.manifest_sha256)
     raw = tools.records.files.read(path) if tools.records.files.size(path) else b""

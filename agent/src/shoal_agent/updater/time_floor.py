@@ -4,9 +4,10 @@ Rules only. A board may have no clock, or a wrong one; an attacker who can set i
 fresh. So the newest time that somebody signed is kept as a floor, and expiry is judged by the later of clock and floor.
 The clock itself never raises the floor: one that once ran ahead would for good make everything look expired.
 
-What the publisher's offline keys vouch for only grows. What the fleet's online keys vouch for only grows too, up to the
-expiry of what the offline keys signed, and goes with those keys: a fleet that was taken over could else say that it is
-the year 9999, and no board would ever install anything again (TUF's recovery from fast-forward attacks).
+What the fleet's online keys vouch for counts up to the expiry of what the publisher's offline keys signed, and goes
+with those online keys: a fleet that was taken over could else say that it is the year 9999, and no board would ever
+install anything again (TUF's recovery from fast-forward attacks). What an offline key vouches for counts up to the
+expiry of root metadata, and goes with that role's keys: a publisher whose clock ran ahead replaces them.
 """
 
 from datetime import UTC, datetime
@@ -19,22 +20,25 @@ from shoal_wire.encoding import Label, Seconds
 
 
 class TimeFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of time.json. Unix seconds; 0 where nobody vouched for anything yet."""
+    """Content of time.json. Unix seconds; 0 where nobody vouched for anything yet. Keys are those that root named."""
 
     format: Annotated[int, Meta(ge=1, le=1)] = 1
     offline_at: Seconds = 0.0
-    """Newest time signed by root or release keys."""
+    """Newest time signed by root keys; of a file that an earlier agent wrote, by release keys too."""
+    root_keys: Label = ""
+    release_at: Seconds = 0.0
+    """Newest time signed by release keys."""
+    release_keys: Label = ""
     online_at: Seconds = 0.0
     """Newest time signed by the fleet's keys."""
     online_keys: Label = ""
-    """Which keys those are: the id of the fleet's timestamp key, as root named it."""
     limit_at: Seconds = 0.0
     """When the root and targets metadata seen last end: what the online keys say counts up to there; 0: none seen."""
 
     @property
     def at(self) -> float:
         """The floor."""
-        return max(self.offline_at, self.online_at)
+        return max(self.offline_at, self.release_at, self.online_at)
 
 
 class Reading(NamedTuple):
@@ -62,30 +66,46 @@ class Reading(NamedTuple):
         return f"by this board's clock, {say_time(self.clock_at)}; {newest}: if the clock runs ahead, set it"
 
 
+class Keys(NamedTuple):
+    """Which keys root metadata names, as a text for each role that differs where they do."""
+
+    root: str
+    release: str
+    online: str
+
+
 class Vouched(NamedTuple):
     """What verified metadata says of the time."""
 
-    offline_at: float
+    root_at: float
+    release_at: float
     online_at: float
-    online_keys: str
+    keys: Keys
+    root_ends_at: float
     limit_at: float
 
 
-def follow_keys(floor: TimeFloor, online_keys: str) -> TimeFloor:
+def follow_keys(floor: TimeFloor, keys: Keys) -> TimeFloor:
     """The floor under a root that names these keys: what others vouched for counts no more."""
-    if floor.online_keys == online_keys:
-        return floor
-    return replace(floor, online_at=0.0, online_keys=online_keys)
+    return replace(
+        floor,
+        offline_at=floor.offline_at if floor.root_keys in ("", keys.root) else 0.0,
+        root_keys=keys.root,
+        release_at=floor.release_at if floor.release_keys in ("", keys.release) else 0.0,
+        release_keys=keys.release,
+        online_at=floor.online_at if floor.online_keys == keys.online else 0.0,
+        online_keys=keys.online,
+    )
 
 
 def follow_metadata(floor: TimeFloor, vouched: Vouched) -> TimeFloor:
     """The floor after metadata was verified."""
-    floor = follow_keys(floor, vouched.online_keys)
+    floor = follow_keys(floor, vouched.keys)
     return replace(
         floor,
-        offline_at=max(floor.offline_at, vouched.offline_at),
+        offline_at=max(floor.offline_at, min(vouched.root_at, vouched.root_ends_at)),
+        release_at=max(floor.release_at, min(vouched.release_at, vouched.root_ends_at)),
         online_at=max(floor.online_at, min(vouched.online_at, vouched.limit_at)),
-        online_keys=vouched.online_keys,
         limit_at=vouched.limit_at,
     )
 

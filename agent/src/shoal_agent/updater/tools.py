@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
+from shoal_wire.agent_release import AGENT_RELEASE
+from shoal_wire.messages import Assignment, Desired
 
-from shoal_agent.credentials import clock_is_plausible, find_credentials, read_lifetime
+from shoal_agent.credentials import judging_time, make_context
 from shoal_agent.errors import StateDamaged
 from shoal_agent.files import Files
+from shoal_agent.own_trees import Launch, OwnTrees, slot_that_runs
+from shoal_agent.pending import choose_assignment
 from shoal_agent.slots import Journal, Slot
 from shoal_agent.updater.daemon_link import DaemonChannel, DaemonLink
 from shoal_agent.updater.errors import BrokenInstallation
@@ -29,6 +33,8 @@ class Tools:
     http: FleetHttp
     trust: Trust
     board: Board
+    own: OwnTrees | None
+    """Trees of the agent itself; None where no package installed it."""
     patience: Patience
     now: Callable[[], float]
     """Unix seconds."""
@@ -39,15 +45,29 @@ class Tools:
         self.records.write_journal(journal)
         self.daemon.progress()
 
+    def slot(self, release: str) -> Slot:
+        """The slot of a model, or of the agent itself."""
+        if release == AGENT_RELEASE:
+            return self.records.agent_slot()
+        return self.records.slots().slots.get(release, Slot())
+
     def change_slot(self, release: str, change: Callable[[Slot], Slot]) -> Slot:
         """Write the slot as `change` makes it, then tell the daemon. One that stays as it is isn't written."""
-        slots = self.records.slots()
-        before = slots.slots.get(release, Slot())
+        before = self.slot(release)
         after = change(before)
         if after != before:
-            self.records.write_slots(replace(slots, slots={**slots.slots, release: after}))
+            if release == AGENT_RELEASE:
+                self.records.write_agent_slot(after)
+            else:
+                slots = self.records.slots()
+                self.records.write_slots(replace(slots, slots={**slots.slots, release: after}))
         self.daemon.progress()
         return after
+
+    def choose(self, desired: Desired, last: Journal | None) -> Assignment | None:
+        """The first release that the board should run and doesn't."""
+        own = slot_that_runs(self.records.agent_slot(), running=self.own.running if self.own else "")
+        return choose_assignment(desired, self.records.slots(), last, own=own)
 
 
 def make_tools(
@@ -56,6 +76,7 @@ def make_tools(
     files: Files,
     channel: DaemonChannel,
     board: Board,
+    launch: Launch,
     patience: Patience,
 ) -> Tools:
     """Wire the updater of one state folder.
@@ -65,17 +86,17 @@ def make_tools(
     """
     records = Records(state, files=files)
     try:
-        is_plausible = clock_is_plausible(read_lifetime(files, state), now=time.time())
+        context = make_context(files, state, at=judging_time(files, state, now=time.time()))
     except StateDamaged as error:
         raise BrokenInstallation(str(error)) from None
-    credentials = find_credentials(files, state)
-    http = FleetHttp(records.device().devices_url, credentials=credentials, checks_time=is_plausible)
+    http = FleetHttp(records.device().devices_url, context=context)
     return Tools(
         records=records,
         daemon=DaemonLink(channel),
         http=http,
         trust=Trust(records, source=http, url=http.url, now=time.time),
         board=board,
+        own=OwnTrees(launch, files=files) if launch.folder else None,
         patience=patience,
         now=time.time,
         monotonic=time.monotonic,

@@ -1,4 +1,4 @@
-"""Which assignment keys and which manifests are signed, and what was revoked, as the fleet's repository has it now?
+"""Which assignment keys, authorities and manifests are signed, and what was revoked, as the fleet's repository has it?
 
 Metadata that can't be trusted at this moment (expired, older than seen, signed by others) says nothing about a release:
 the board keeps what it runs, installs nothing new, says why, and tries again.
@@ -8,18 +8,27 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding
 from shoal_wire import envelope
 from shoal_wire.encoding import decode
 from shoal_wire.errors import Untrusted, WireError
 from shoal_wire.manifest import MAX_MANIFEST_BYTES, target_path
 from shoal_wire.messages import ASSIGNMENT_KEYS_PATH, Assignment, AssignmentKeys, Desired, TrustReport
-from shoal_wire.metadata import FLOORS_PATH, MAX_FLOORS_BYTES, Floors
+from shoal_wire.metadata import (
+    AUTHORITIES_PATH,
+    FLOORS_PATH,
+    MAX_AUTHORITIES_BYTES,
+    MAX_FLOORS_BYTES,
+    Floors,
+    parse_authorities,
+)
 from tuf.api.exceptions import LengthOrHashMismatchError, RepositoryError
 from tuf.api.metadata import TargetFile
 
 from shoal_agent.credentials import read_lifetime
 from shoal_agent.errors import StateDamaged
 from shoal_agent.slots import stored
+from shoal_agent.state import AUTHORITIES, AUTHORITY
 from shoal_agent.updater.errors import BrokenInstallation, Refused, Untrustworthy
 from shoal_agent.updater.planning import merge_floors
 from shoal_agent.updater.records import DESIRED, REVOKED, TRUST, Records
@@ -47,9 +56,9 @@ class Trust:
         return Reading(self._now(), self._records.time_floor().at)
 
     def refresh(self) -> TrustReport:
-        """Fetch the newest metadata, assignment keys and floors, and keep what they say.
+        """Fetch the newest metadata, assignment keys, floors and authorities, and keep what they say.
 
-        Writes time.json, trust.json, revoked.json and floors.json.
+        Writes time.json, trust.json, revoked.json, floors.json, authorities.json and authority.pem.
 
         Raises:
             Untrustworthy: the metadata can't be trusted now.
@@ -61,7 +70,7 @@ class Trust:
         try:
             reading = self._verify(repository, floor)
         except Untrustworthy:
-            followed = follow_keys(floor, repository.online_keys())
+            followed = follow_keys(floor, repository.keys())
             if followed == floor:
                 raise
             repository = self._open()
@@ -69,6 +78,7 @@ class Trust:
         self._repository = repository
         self._renew_keys(repository)
         self._renew_floors(repository)
+        self._renew_authorities(repository)
         root, targets = repository.versions()
         return TrustReport(
             at=reading.at,
@@ -187,6 +197,24 @@ class Trust:
         raised = merge_floors(known, _parse_floors(raw).floors)
         if raised != known:
             self._records.write_floors(raised)
+
+    def _renew_authorities(self, repository: Repository) -> None:
+        """Trust whom the publisher names, and them alone; not before a server of the fleet can be reached by them.
+
+        From the first list on, no answer of a server changes whom the board trusts (`shoal_agent.succession`).
+        """
+        target = repository.find(AUTHORITIES_PATH)
+        if target is None:
+            return
+        files, state = self._records.files, self._records.state
+        raw = self._read_target(target, state / AUTHORITIES)
+        if raw is None:
+            raw = self._fetch_own(repository, target, limit_bytes=MAX_AUTHORITIES_BYTES, check=parse_authorities)
+            files.write(state / AUTHORITIES, raw)
+        named = parse_authorities(raw)
+        pem = b"".join(one.public_bytes(Encoding.PEM) for one in named)
+        if files.read(state / AUTHORITY) != pem and self._source.is_vouched_for_by(named):
+            files.write(state / AUTHORITY, pem)
 
     def _fetch_own(
         self, repository: Repository, target: TargetFile, *, limit_bytes: int, check: Callable[[bytes], object]

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from shoal_converters.building.job import Tell
 from shoal_converters.command_line import add_placing_options, json_option, run, say
+from shoal_converters.digits.network import FILTERS
 from shoal_converters.digits.pictures import place_digits
 from shoal_converters.digits.release import BuiltRelease, build_releases
 from shoal_converters.report.verdict import tell_verdict
@@ -42,7 +43,7 @@ def _build(chosen: argparse.Namespace) -> None:
         }
         say(document, words=f"{built.folder}: {tell_verdict(found)}", as_json=chosen.json)
 
-    build_releases(chosen.out.resolve(), tell=_tell_from_now(), on_built=report)
+    build_releases(chosen.out.resolve(), tell=_tell_from_now(), on_built=report, filters=chosen.filters)
 
 
 def _place(chosen: argparse.Namespace) -> None:
@@ -54,6 +55,13 @@ def _place(chosen: argparse.Namespace) -> None:
 def _end_in_order(_number: int, _frame: FrameType | None) -> NoReturn:
     """SIGTERM ends a build as Ctrl-C does: its processes and its files go with it."""
     raise KeyboardInterrupt
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    numbers = tuple(int(part) for part in text.split(","))
+    if min(numbers) < 1:
+        raise ValueError(text)
+    return numbers
 
 
 def _tell_from_now() -> Tell:
@@ -76,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", parents=[common], help="train the network and make both releases")
     build.add_argument(
         "--out", type=Path, required=True, help="folder that gets release-1, release-2 and what they were made of"
+    )
+    build.add_argument(
+        "--filters",
+        type=_whole_numbers,
+        default=FILTERS,
+        metavar="N,N",
+        help="of each of the network's layers; fewer are faster and read worse (default: %(default)s)",
     )
     build.set_defaults(command=_build)
 

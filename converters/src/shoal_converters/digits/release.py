@@ -4,7 +4,7 @@ All of that is left in a folder, so that `shoal-convert build` makes the same re
 """
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from shoal_wire.manifest import Operation
 from shoal_converters.building.build import build
 from shoal_converters.building.job import Order, Tell
 from shoal_converters.datasets.arrays import encode_png
-from shoal_converters.digits.network import train
+from shoal_converters.digits.network import FILTERS, train
 from shoal_converters.digits.network_file import INPUT, OUTPUT
 from shoal_converters.digits.pictures import LABELS, Pictures, load_sets
 from shoal_converters.errors import BuildFailed
@@ -58,14 +58,18 @@ class BuiltRelease:
     report: Report
 
 
-def build_releases(out: Path, *, tell: Tell, on_built: Callable[[BuiltRelease], None]) -> None:
+def build_releases(
+    out: Path, *, tell: Tell, on_built: Callable[[BuiltRelease], None], filters: Sequence[int] = FILTERS
+) -> None:
     """Train the network, then make `release-1` and `release-2` under `out`, replacing what is there.
+
+    `filters`: of each of the network's layers.
 
     Raises:
         ConverterError: see its branches.
     """
     material = out / MATERIAL
-    write_material(material, tell=tell)
+    write_material(material, tell=tell, filters=filters)
     for version in VARIANTS:
         recipe, folder = material / name_recipe(version), out / f"release-{version}"
         order = Order(
@@ -79,7 +83,7 @@ def build_releases(out: Path, *, tell: Tell, on_built: Callable[[BuiltRelease], 
         on_built(BuiltRelease(folder=folder, report=build(order, tell=tell)))
 
 
-def write_material(folder: Path, *, tell: Tell) -> None:
+def write_material(folder: Path, *, tell: Tell, filters: Sequence[int] = FILTERS) -> None:
     """Train the network, and write it with the sets and a recipe for each version.
 
     Raises:
@@ -88,7 +92,7 @@ def write_material(folder: Path, *, tell: Tell) -> None:
     """
     sets = load_sets()
     tell(f"training on {len(sets.training.digits)} pictures")
-    network = train(prepare(sets.training), sets.training.digits).to_onnx(side=SIDE)
+    network = train(prepare(sets.training), sets.training.digits, filters=filters).to_onnx(side=SIDE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / NETWORK).write_bytes(network)

@@ -103,18 +103,18 @@ def make_slots(version: int | None, *, refused: tuple[Order, ...] = ()) -> Slots
 )
 def test_a_release_that_is_not_current_needs_the_updater_unless_it_was_refused(slots: Slots, expected: bool) -> None:
     desired = make_desired(make_assignment(2), order=(1, 7))
-    assert needs_updater(desired, slots=slots, journal=None) is expected
+    assert needs_updater(desired, slots=slots, own=Slot(), journal=None) is expected
 
 
 def test_a_generation_whose_journal_could_not_be_read_is_not_tried_again() -> None:
     desired = make_desired(make_assignment(2), order=(1, 7))
     journal = Journal(epoch=1, generation=7, assignment=make_assignment(2), state=UpdateState.UNKNOWN)
-    assert not needs_updater(desired, slots=Slots(), journal=journal)
+    assert not needs_updater(desired, slots=Slots(), own=Slot(), journal=journal)
     newer = make_desired(make_assignment(2), order=(1, 8))
-    assert needs_updater(newer, slots=Slots(), journal=journal)
+    assert needs_updater(newer, slots=Slots(), own=Slot(), journal=journal)
 
 
 @pytest.mark.parametrize("state", UpdateState)
 def test_an_update_that_has_not_ended_needs_the_updater(state: UpdateState) -> None:
     journal = Journal(epoch=1, generation=1, assignment=make_assignment(2), state=state)
-    assert needs_updater(None, slots=make_slots(2), journal=journal) is (state not in TERMINAL)
+    assert needs_updater(None, slots=make_slots(2), own=Slot(), journal=journal) is (state not in TERMINAL)

@@ -27,7 +27,7 @@ def signed(key: ed25519.Ed25519PrivateKey) -> tuple[bytes, Desired]:
 
 @pytest.fixture
 def holdings(tmp_path: Path) -> Holdings:
-    return Holdings(DiskFiles(), tmp_path, device=DEVICE, on_change=lambda: None)
+    return Holdings(DiskFiles(), tmp_path, device=DEVICE, tree="", on_change=lambda: None)
 
 
 def test_accepted_document_must_be_followed_by_a_newer_one(holdings: Holdings, tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ class Delivering(RuleBasedStateMachine):
                 break
             self.window.time_out()
         assert self.outbox.head() is None
+        self.outbox.append([])
         assert self.outbox.size_bytes == 0
         arrived = [self.fleet.rows[key] for key in sorted(self.fleet.rows)]
         self.check_arrived(arrived)
@@ -295,6 +296,7 @@ def test_a_fleet_that_forgot_is_told_what_it_will_never_get(tmp_path: Path) -> N
     outbox, window, fleet = make_outbox(tmp_path), Window(), FakeFleet()
     outbox.append([make_event("one"), make_event("two"), make_event("three")])
     outbox.acknowledge("a" * 32, sequence=2)
+    outbox.append([])  # removes what was acknowledged
     window.follow(outbox.head())
     run = outbox.run("a" * 32, after=window.sent)
     assert run is not None and run.lost is None
@@ -306,6 +308,48 @@ def test_a_fleet_that_forgot_is_told_what_it_will_never_get(tmp_path: Path) -> N
     assert "forgotten" in window.reason_lost(again)
     assert fleet.take(again).sequence == 3
     outbox.close()
+
+
+def test_rows_that_a_fleet_forgot_are_sent_again_while_they_are_in_the_file(tmp_path: Path) -> None:
+    outbox, window, fleet = make_outbox(tmp_path), Window(), FakeFleet()
+    outbox.append([make_event("one"), make_event("two")])
+    outbox.acknowledge("a" * 32, sequence=1)
+    window.follow(outbox.head())
+    run = outbox.run("a" * 32, after=window.sent)
+    assert run == Run("a" * 32, 2, (b"two",), None)
+    window.note_sent(run, now=0.0)
+    window.note_acknowledged(fleet.take(run), now=0.0)  # restored from a backup
+    window.time_out()
+    assert outbox.run("a" * 32, after=window.sent) == Run("a" * 32, 1, (b"one", b"two"), None)
+    outbox.close()
+
+
+def test_an_acknowledgement_is_written_with_the_next_rows(tmp_path: Path) -> None:
+    outbox = make_outbox(tmp_path)
+    outbox.append([make_event("one"), make_event("two")])
+    with sqlite3.connect(tmp_path / "outbox.db") as reader:
+        outbox.acknowledge("a" * 32, sequence=2)
+        assert outbox.head() is None
+        assert count_rows(reader) == 2
+        outbox.append([make_event("three")])
+        assert count_rows(reader) == 1
+    reader.close()
+    outbox.close()
+
+
+def test_many_acknowledged_rows_are_removed_at_once(tmp_path: Path) -> None:
+    outbox = make_outbox(tmp_path)
+    outbox.append([make_event(f"{number}") for number in range(300)])
+    with sqlite3.connect(tmp_path / "outbox.db") as reader:
+        outbox.acknowledge("a" * 32, sequence=299)
+        assert count_rows(reader) == 1
+    reader.close()
+    outbox.close()
+
+
+def count_rows(reader: sqlite3.Connection) -> int:
+    (count,) = reader.execute("SELECT COUNT(*) FROM waiting").fetchone()
+    return int(count)
 
 
 def test_an_acknowledgement_of_what_was_never_sent_moves_nothing(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from shoal_agent.front_messages import Serving
 from shoal_agent.slots import HeldRelease, Journal, Slot, Slots
 from shoal_wire.encoding import encode
 from shoal_wire.grant import Grant
-from shoal_wire.messages import Assignment, ReleaseReference
+from shoal_wire.messages import AgentReport, Assignment, ReleaseReference
 from shoal_wire.tuning import BoardKind
 from shoal_wire.update import UpdateState
 
 ORIGIN = Origin("d-test", "generic", "0.1.0", "a" * 32)
+AGENT = AgentReport(machine="aarch64", python="3.11", state_format=1, can_update=True)
 KIND = BoardKind(architecture="aarch64", processor="aarch64 0xd0b", processors=4)
 
 
@@ -42,7 +43,7 @@ def test_reports_slots_update_and_what_really_serves() -> None:
     slots = Slots(slots={"notes": Slot(current=make_held(2), previous=make_held(1), refused=((1, 3),))})
     serving = {"notes": Serving("notes", make_reference(1), "int8", "onnxruntime", "1.20", ("cpu",))}
     report = compose(
-        Running(slots, journal, serving, KIND),
+        Running(slots, journal, serving, KIND, own=Slot(), agent=AGENT, tree=""),
         origin=ORIGIN,
         state=ReportState(counter=9, epoch=1, generation=4),
         now=100.0,
@@ -62,10 +63,27 @@ def test_reports_slots_update_and_what_really_serves() -> None:
 
 def test_a_front_that_loads_serves_nothing() -> None:
     slots = Slots(slots={"notes": Slot(current=make_held(1))})
-    report = compose(Running(slots, None, {}, KIND), origin=ORIGIN, state=ReportState(counter=1), now=0.0)
+    running = Running(slots, None, {}, KIND, own=Slot(), agent=AGENT, tree="")
+    report = compose(running, origin=ORIGIN, state=ReportState(counter=1), now=0.0)
     assert report.slots[0].current == make_reference(1)
     assert report.slots[0].serving is None
     assert report.update is None
+
+
+def test_the_agents_own_releases_are_reported_as_a_slot_in_which_what_runs_serves() -> None:
+    current, previous = make_held(2), make_held(1)
+    own = Slot(current=current, previous=previous, refused=((1, 3),))
+    for tree, serving in (
+        (f"2-{current.reference.manifest_sha256[:12]}", current.reference),
+        (f"1-{previous.reference.manifest_sha256[:12]}", previous.reference),
+        ("", None),
+    ):
+        running = Running(Slots(), None, {}, KIND, own=own, agent=AGENT, tree=tree)
+        report = compose(running, origin=ORIGIN, state=ReportState(counter=1), now=0.0)
+        assert report.agent == AGENT
+        (slot,) = report.slots
+        assert (slot.release, slot.current, slot.serving) == ("shoal-agent", current.reference, serving)
+        assert slot.refused == (3,)
 
 
 def test_the_counter_goes_on_from_the_disk(tmp_path: Path) -> None:
