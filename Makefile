@@ -36,6 +36,26 @@ test-long: ready ## the tests that take minutes, each member in a clean environm
 	$(BIN)/pytest -m long $(ARGS)
 	$(BIN)/pytest hil --board local
 
+# The board that is tested: one of hil/*.yaml.
+BOARD ?= qemu-arm64
+
+.PHONY: hil
+hil: boards ## every test on a board, hours: BOARD=qemu-arm64, which is virtual, or one of a lab
+	@exec $(BIN)/pytest hil --board $(BOARD) --junitxml dist/hil/$(BOARD).xml --measured dist/hil/$(BOARD).jsonl $(ARGS)
+
+.PHONY: hil-short
+hil-short: boards ## install, enrol, serve, update and one power cut on a board, in minutes
+	@exec $(BIN)/pytest hil --board $(BOARD) -m "not long" $(ARGS)
+
+.PHONY: hil-image
+hil-image: boards ## the virtual board's disk, ten minutes, where it isn't there yet
+	@exec $(BIN)/python -m hil.image.build $(ARGS)
+
+.PHONY: boards
+boards: # what the tests on boards need
+	@packaging/bootstrap.sh boards >&2
+	@mkdir -p dist/hil
+
 .PHONY: test-converters
 test-converters: ## conversions through all frameworks, in an environment of 5 GB that it makes: .venv-converters
 	@packaging/bootstrap.sh converters >&2
@@ -68,6 +88,14 @@ format: ready ## rewrite the sources in the house format
 .PHONY: constraints
 constraints: ## renew constraints.txt with the newest releases that Python 3.11 can use
 	@packaging/bootstrap.sh constraints
+
+.PHONY: packages
+packages: ready ## Debian packages of agent and fleet: dist/*.deb. ARGS="--package shoal-agent --machine aarch64"
+	@exec $(BIN)/python packaging/packages.py $(ARGS)
+
+.PHONY: image
+image: ready ## container images: dist/images/. ARGS="fleet broker" for some of them, --renew with what Debian has today
+	@exec $(BIN)/python packaging/container/image.py $(ARGS) $(if $(filter-out --%,$(ARGS)),,fleet broker agent)
 
 .PHONY: sbom
 sbom: ready ## what a board and a server get, as CycloneDX: dist/sbom/

@@ -3,6 +3,7 @@
 #
 #   bootstrap.sh run          system packages, .venv with the members      (make run)
 #   bootstrap.sh test         the same, the tools for tests and checks, one more engine (make test, make check)
+#   bootstrap.sh boards       as test, and what a virtual board needs      (make hil)
 #   bootstrap.sh converters   .venv-converters with every framework        (make test-converters)
 #   bootstrap.sh constraints  writes constraints.txt anew                  (make constraints)
 #
@@ -30,6 +31,12 @@ readonly OLDEST_PYTHON=3.11
 
 # Package and the program by which it is known to be there.
 declare -rA TOKEN_PROGRAMS=([softhsm2]=softhsm2-util [swtpm]=swtpm [opensc]=pkcs11-tool)
+# What makes Debian packages, and the small systems that they are tried in.
+declare -rA PACKAGE_PROGRAMS=([debhelper]=dh [mmdebstrap]=mmdebstrap)
+# The virtual board's emulator, what makes its image, and a compiler for its kernel.
+declare -rA BOARD_PROGRAMS=([qemu-system-arm]=qemu-system-aarch64 [qemu-utils]=qemu-img [qemu-user-static]=qemu-aarch64-static
+    [binfmt-support]=update-binfmts [mmdebstrap]=mmdebstrap [gcc-aarch64-linux-gnu]=aarch64-linux-gnu-gcc [make]=make
+    [cpio]=cpio [kmod]=/sbin/depmod [fakeroot]=fakeroot [openssh-client]=ssh)
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
 
@@ -45,13 +52,19 @@ main() {
         run) make_ready ;;
         test)
             make_ready
-            install_token_programs
+            install_optional TOKEN_PROGRAMS libtpm2-pkcs11-1
+            install_optional PACKAGE_PROGRAMS
             install_test_tools
             make_tflite_venv
             ;;
+        boards)
+            main test
+            install_optional BOARD_PROGRAMS
+            let_arm64_programs_run
+            ;;
         converters) make_converters_venv ;;
         constraints) write_constraints ;;
-        *) stop "usage: packaging/bootstrap.sh run|test|converters|constraints" ;;
+        *) stop "usage: packaging/bootstrap.sh run|test|boards|converters|constraints" ;;
     esac
 }
 
@@ -113,11 +126,13 @@ install_system_packages() {
     apt_get install --yes --no-install-recommends "${missing[@]}" || stop_for "${missing[@]}"
 }
 
-# Tokens and TPMs that are programs. Not an error where they can't be had: the tests that need them are skipped.
-install_token_programs() {
+# Installs what an array names, programs by package, and further packages with them where one is missing. Not an error
+# where they can't be had: the tests that need them are skipped.
+install_optional() {
+    local -n programs="$1"
     local package missing=() as_root=()
-    for package in "${!TOKEN_PROGRAMS[@]}"; do
-        command -v "${TOKEN_PROGRAMS[$package]}" >/dev/null || missing+=("$package")
+    for package in "${!programs[@]}"; do
+        command -v "${programs[$package]}" >/dev/null || missing+=("$package")
     done
     ((${#missing[@]})) || return 0
     if ((EUID != 0)); then
@@ -125,11 +140,21 @@ install_token_programs() {
         sudo -n true 2>/dev/null || missing+=(not-as-root)
     fi
     if [[ "${missing[-1]}" != not-as-root ]] && command -v apt-get >/dev/null; then
-        say "installing ${!TOKEN_PROGRAMS[*]} with apt-get"
+        say "installing ${!programs[*]} with apt-get"
         apt_get update || say "apt-get update failed; trying with the package lists as they are"
-        apt_get install --yes --no-install-recommends "${!TOKEN_PROGRAMS[@]}" libtpm2-pkcs11-1 && return
+        apt_get install --yes --no-install-recommends "${!programs[@]}" "${@:2}" && return
     fi
-    say "${!TOKEN_PROGRAMS[*]} can't be installed here; the tests that need them will be skipped"
+    say "${!programs[*]} can't be installed here; the tests that need them will be skipped"
+}
+
+# Lets this kernel hand programs for arm64 to an emulator, which outlives no restart of a machine without systemd.
+let_arm64_programs_run() {
+    local as_root=() folder=/proc/sys/fs/binfmt_misc
+    [[ ! -e $folder/qemu-aarch64 ]] || return 0
+    ((EUID == 0)) || as_root=(sudo -n)
+    { [[ -e $folder/register ]] || "${as_root[@]}" mount -t binfmt_misc binfmt_misc "$folder"; } &&
+        "${as_root[@]}" update-binfmts --enable qemu-aarch64 ||
+        say "programs for arm64 don't run here; there will be no virtual board"
 }
 
 apt_get() {
