@@ -12,11 +12,12 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 from shoal_agent.files import DiskFiles
@@ -103,9 +104,9 @@ class Fleet:
         now, root = NOW.timestamp(), Metadata[Root].from_bytes(self.files["metadata/1.root.json"]).signed
         listed = {role: version for role, version in self.versions.items() if role not in ("root", "snapshot")}
         number = self.versions.get("snapshot", 0) + 1
-        snapshot = sign_snapshot(versions=listed, version=number, root=root, keys=self, now=now)
+        snapshot = sign_snapshot(versions=listed, version=number, root=root, keys=self, at=now)
         timestamp = sign_timestamp(
-            snapshot=snapshot, snapshot_version=number, version=number, root=root, keys=self, now=now
+            snapshot=snapshot, snapshot_version=number, version=number, root=root, keys=self, at=now
         )
         self.versions["snapshot"] = number
         self.files[f"metadata/{number}.snapshot.json"] = snapshot
@@ -121,6 +122,9 @@ class Fleet:
             return
         self.fetched[url] = len(raw)
         yield Answer(200, None, len(raw), iter([raw]))
+
+    def is_vouched_for_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        return bool(authorities)
 
 
 def path_of(number: int) -> str:
