@@ -52,7 +52,8 @@ class Board:
         interpreter.write_text(_INTERPRETER.format(root=ROOT, python=sys.executable, control=self.control))
         interpreter.chmod(0o700)
         (self.state / "agent.toml").write_text(
-            f'threads = 1\n[tuning]\nat_install = false\n[interpreters]\nonnxruntime = "{interpreter}"\n'
+            f"threads = 1\n[telemetry]\ninterval_s = 1.0\nidle_interval_s = 2.0\n"
+            f'[tuning]\nat_install = false\n[interpreters]\nonnxruntime = "{interpreter}"\n'
             f'[[sources]]\nkind = "folder"\nname = "{SOURCE}"\npath = "{self.items}"\nrelease = "{MODEL}"\n'
         )
 

@@ -145,6 +145,8 @@ class Fleet:
             headers={"Authorization": f"Bearer {token}"},
             trust_env=False,
             timeout=DEADLINE_S,
+            # A connection that lay idle may end just as it is used again.
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
         self.publisher = Publisher(self.get("/api/v1/fleet-keys"))
 

@@ -144,7 +144,7 @@ def test_tokens_of_a_user_go_with_what_the_user_loses(fleet: Fleet, admin: Opera
         made = browser.post("/api/v1/tokens", json=wanted, headers=said)
     first, second = Operator(fleet, tmp_path / "first"), Operator(fleet, tmp_path / "second")
     assert first.log_in(token=made.json()["token"]).code == 0
-    child = first.shoal("token", "add", "child", "--role", "admin", "--json").json["token"]
+    child = first.shoal("token", "add", "of-of-frida", "--role", "admin", "--json").json["token"]
     assert second.log_in(token=child).code == 0
     admin.shoal("user", "roles", "frida", "--role", "viewer")
     for one in (first, second):

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from shoal_agent.board_detection import Traits, detect, read_traits
 from shoal_agent.profiles import load_profiles
 
+from tests.shipped_profiles import ENVIRONMENT
 from tests.unit.agent.recorded_boards import BOARDS, JETSONS, RASPBERRY_PIS, RecordedBoard, write_board
 
-PROFILES = load_profiles({}).known
+PROFILES = load_profiles(ENVIRONMENT).known
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)

@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
+import pytest
 from shoal_agent.profiles import SOURCE_TREE, find_folder, find_profile, load_profiles
+
+from tests.shipped_profiles import BOARDS_DOCUMENT, ENVIRONMENT
 
 SMALL = 'name = "{name}"\nboard = "B"\narchitecture = "aarch64"\nengines = ["litert"]\nciphers = ["aes-256-gcm"]\n'
 
 
 def test_source_tree_has_them_all() -> None:
+    if not SOURCE_TREE.is_dir():
+        pytest.skip("the agent isn't run from its source tree here")
     found = load_profiles({})
     assert (found.folder, found.faults) == (SOURCE_TREE, ())
     assert {profile.name for profile in found.known} == {path.stem for path in SOURCE_TREE.glob("*.toml")}
@@ -35,10 +40,10 @@ def test_bad_file_is_told_and_the_others_count(tmp_path: Path) -> None:
 
 
 def test_name_that_an_earlier_agent_wrote_is_known() -> None:
-    found = find_profile("generic-x86_64", environment={})
+    found = find_profile("generic-x86_64", environment=ENVIRONMENT)
     assert found is not None and found.name == "generic-x86-64"
 
 
 def test_every_profile_has_a_line_in_the_documents() -> None:
-    text = (SOURCE_TREE.parent / "docs/boards.md").read_text()
-    assert [profile.name for profile in load_profiles({}).known if f"| `{profile.name}` |" not in text] == []
+    text = BOARDS_DOCUMENT.read_text()
+    assert [profile.name for profile in load_profiles(ENVIRONMENT).known if f"| `{profile.name}` |" not in text] == []

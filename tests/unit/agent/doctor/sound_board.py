@@ -13,6 +13,7 @@ from shoal_agent.front.probe import ProbeResult
 from shoal_agent.profiles import load_profiles
 from shoal_agent.state import Device
 
+from tests.shipped_profiles import ENVIRONMENT
 from tests.unit.agent.recorded_boards import BOARDS, write_board
 
 NOW = datetime(2027, 5, 1, tzinfo=UTC)
@@ -85,7 +86,7 @@ def make_board(folder: Path) -> Board:
         unit=UNIT,
         disk=DISK,
         device=DEVICE,
-        profiles=load_profiles({}),
+        profiles=load_profiles(ENVIRONMENT),
         is_quick=True,
     )
     put(board, "proc/swaps", "Filename Type Size Used Priority\n")

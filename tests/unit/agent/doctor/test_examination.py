@@ -6,9 +6,9 @@ from pathlib import Path
 from shoal_agent.doctor.board import Board
 from shoal_agent.doctor.examination import CHECKS, examine, is_sound, write_report
 from shoal_agent.doctor.findings import Checked, Finding, Health, worst
-from shoal_agent.profiles import SOURCE_TREE
 from shoal_agent.state import Device
 
+from tests.shipped_profiles import BOARDS_DOCUMENT
 from tests.unit.agent.doctor.sound_board import make_board
 
 
@@ -77,5 +77,5 @@ def test_a_board_is_looked_at_twice_with_the_same_result(tmp_path: Path) -> None
 
 
 def test_every_check_has_a_line_in_the_documents() -> None:
-    text = (SOURCE_TREE.parent / "docs/boards.md").read_text()
+    text = BOARDS_DOCUMENT.read_text()
     assert [name for name in CHECKS if f"| {name} |" not in text] == []
