@@ -1,7 +1,8 @@
 """How much memory does each of the agent's processes hold?
 
-From /proc: PSS of `smaps_rollup`, which shares out common pages, and RSS of `statm`. A process that keeps its memory
-from being looked at (it holds keys or weights) shows no PSS to anyone but root: its RSS stands in, which is never less.
+From /proc: `smaps_rollup`, whose PSS shares out common pages, in one reading, since a process that is starting grows
+between two. A process that keeps its memory from being looked at (it holds keys or weights) shows none of that to
+anyone but root: RSS from `statm` stands in for both, which is never less than PSS.
 """
 
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
-_PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
+_KIB = re.compile(rb"^(Rss|Pss):\s+(\d+) kB$", re.MULTILINE)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -22,16 +23,19 @@ class Memory(NamedTuple):
 
 
 def read_memory(pid: int, *, proc: Path = PROC) -> Memory | None:
-    """Memory of a process; None when it has ended."""
+    """Memory of a process; None when it has ended, also where its parent has yet to take note of that."""
+    process = proc / str(pid)
     try:
-        rss_bytes = int((proc / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
+        kib = {name: int(value) for name, value in _KIB.findall((process / "smaps_rollup").read_bytes())}
+    except OSError:
+        kib = {}
+    if kib.get(b"Rss") and b"Pss" in kib:
+        return Memory(kib[b"Pss"] * 1024, kib[b"Rss"] * 1024)
+    try:
+        rss_bytes = int((process / "statm").read_text().split()[1]) * _PAGE_BYTES
     except (OSError, IndexError):
         return None
-    try:
-        found = _PSS.search((proc / str(pid) / "smaps_rollup").read_bytes())
-    except OSError:
-        found = None
-    return Memory(int(found[1]) * 1024 if found else rss_bytes, rss_bytes)
+    return Memory(rss_bytes, rss_bytes) if rss_bytes else None
 
 
 def children(pid: int, *, proc: Path = PROC) -> list[int]:

@@ -24,9 +24,11 @@ def make_process(proc: Path, pid: int, *, rollup: str | None) -> None:
         (folder / "smaps_rollup").write_text(rollup)
 
 
-def test_reads_pss_and_rss(tmp_path: Path) -> None:
+def test_reads_pss_and_rss_of_one_moment(tmp_path: Path) -> None:
+    """The kernel's quick count, statm, may lag behind: here it says less than PSS."""
     make_process(tmp_path, 7, rollup=ROLLUP)
-    assert read_memory(7, proc=tmp_path) == Memory(30123 * 1024, 11000 * PAGE)
+    (tmp_path / "7/statm").write_text("90000 3000 3000 1 0 50000 0\n")
+    assert read_memory(7, proc=tmp_path) == Memory(30123 * 1024, 44000 * 1024)
 
 
 def test_rss_stands_in_where_pss_is_not_shown(tmp_path: Path) -> None:
@@ -37,6 +39,13 @@ def test_rss_stands_in_where_pss_is_not_shown(tmp_path: Path) -> None:
 def test_a_process_that_has_ended_has_none(tmp_path: Path) -> None:
     assert read_memory(7, proc=tmp_path) is None
     assert children(7, proc=tmp_path) == []
+
+
+def test_a_process_that_has_ended_unnoticed_has_none() -> None:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert read_memory(pid) is None
+    os.waitpid(pid, 0)
 
 
 def test_finds_children_of_every_thread(tmp_path: Path) -> None:
