@@ -8,9 +8,11 @@ memory that is mapped (which would kill the reader with SIGBUS). The receiver ch
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +23,8 @@ READ_ONLY = FIXED_SIZE | fcntl.F_SEAL_WRITE
 
 MEMORY_FOLDER, DISK_FOLDER = Path("/dev/shm"), Path("/tmp")  # noqa: S108 (for links, which hold nothing)
 
+SEAL_S = 30.0
+_SEAL_PAUSE_S = 0.05
 _SEAL_NAMES = {fcntl.F_SEAL_SHRINK: "shrinking", fcntl.F_SEAL_GROW: "growing", fcntl.F_SEAL_WRITE: "writing"}
 
 
@@ -35,7 +39,7 @@ def seal_chunks(chunks: Iterable[bytes | bytearray | memoryview]) -> int:
     try:
         for chunk in chunks:
             _write_all(fd, memoryview(chunk).cast("B"))
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, READ_ONLY | fcntl.F_SEAL_SEAL)
+        _seal(fd, READ_ONLY | fcntl.F_SEAL_SEAL)
     except BaseException:
         os.close(fd)
         raise
@@ -63,7 +67,7 @@ def create_fixed(size_bytes: int) -> tuple[mmap.mmap, int]:
     fd = _create("shoal-tensors")
     try:
         os.ftruncate(fd, size_bytes)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, FIXED_SIZE | fcntl.F_SEAL_SEAL)
+        _seal(fd, FIXED_SIZE | fcntl.F_SEAL_SEAL)
         return mmap.mmap(fd, size_bytes), fd
     except BaseException:
         os.close(fd)
@@ -129,6 +133,23 @@ def verify_seals(fd: int, *, needed: int) -> int:
 
 def _create(name: str) -> int:
     return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def _seal(fd: int, seals: int) -> None:
+    """Seal a memfd that nobody else has.
+
+    The kernel refuses while any of its pages is held (EBUSY, mm/memfd.c), be it by its own compaction or by what
+    watches memory; it waits for a sixth of a second itself, which a busy machine exceeds.
+    """
+    until = time.monotonic() + SEAL_S
+    while True:
+        try:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > until:
+                raise
+        time.sleep(_SEAL_PAUSE_S)
 
 
 def _write_all(fd: int, data: memoryview) -> None:

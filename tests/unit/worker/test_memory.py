@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,29 @@ def test_sealed_bytes_cannot_change() -> None:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
     assert read_sealed(fd) == b"model"
     os.close(fd)
+
+
+def test_waits_until_nobody_holds_a_page_before_it_seals() -> None:
+    """As the kernel may while it moves pages about: here it is a mapping that somebody has yet to give up."""
+    held: list[mmap.mmap] = []
+
+    def chunks() -> Iterator[bytes]:
+        yield b"model"
+        (fd,) = [int(name) for name in os.listdir("/proc/self/fd") if "shoal-bytes" in _target(name)]
+        held.append(mmap.mmap(fd, 5))
+        threading.Timer(0.5, held[0].close).start()
+
+    fd = seal_chunks(chunks())
+    assert held[0].closed
+    assert read_sealed(fd) == b"model"
+    os.close(fd)
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:  # that of the listing itself
+        return ""
 
 
 def test_what_the_chunks_raise_is_passed_on_and_nothing_leaks() -> None:
