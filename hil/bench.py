@@ -16,7 +16,7 @@ from hil.board import Board
 from hil.host_fleet import HostFleet, wait_for
 from hil.strategy import STATE
 
-DIST = Path(__file__).resolve().parents[1] / "dist"
+ROOT = Path(__file__).resolve().parents[1]
 BUILD_S = 900.0
 ANSWER_S = 900.0
 ROLLOUT_S = 1800.0
@@ -31,7 +31,7 @@ _PICTURES = 3000
 
 
 class NoPackage(Exception):
-    """There is no package of the agent for this board."""
+    """There is no such package for this board."""
 
 
 class Picture(NamedTuple):
@@ -51,12 +51,13 @@ class Bench:
         """Begin to make the releases, in a process beside.
 
         Args:
-            package: of the agent; None: the one in `dist/` for the board's system and architecture.
+            package: of the agent, with others beside it; None: they are made of these sources.
             threads: that the agent may use; 0: as many as the board has.
         """
         self.fleet = fleet
         self.configuration = _configuration(threads)
         self._package = package
+        self._packages = folder / "packages"
         self._releases = folder / "releases"
         self._pictures = folder / "pictures"
         self.placed: list[Picture] = []
@@ -79,20 +80,22 @@ class Bench:
             self._building.wait()
 
     def package(self, board: Board, *, name: str = AGENT) -> Path:
-        """A package for this board: the agent's, unless another is named.
+        """A package for this board: the agent's, unless another is named. One that isn't there is made: seconds.
 
         Raises:
-            NoPackage: says how to make it.
+            NoPackage: none was made, or is beside the one that was named.
         """
         if self._package is not None and name == AGENT:
             return self._package
-        architecture = board.run("dpkg --print-architecture")
+        distribution = board.run(". /etc/os-release; echo $VERSION_CODENAME")
+        if self._package is None:
+            _make_package(name, distribution=distribution, machine=board.run("uname -m"), out=self._packages)
+        folder = self._packages if self._package is None else self._package.parent
         release = board.run(". /etc/os-release; echo deb$VERSION_ID")
-        pattern = f"{name}_*{release}_{architecture}.deb"
-        folder = self._package.parent if self._package else DIST
+        pattern = f"{name}_*{release}_{board.run('dpkg --print-architecture')}.deb"
         found = sorted(folder.glob(pattern))
         if not found:
-            raise NoPackage(f"no {pattern} in {folder}: make it with `make packages`, or name one with --package")
+            raise NoPackage(f"no {pattern} in {folder}: make it with `make packages`")
         return max(found, key=lambda path: path.stat().st_mtime)
 
     def create_releases(self) -> None:
@@ -170,6 +173,15 @@ class Bench:
     def is_serving(self, board: Board) -> bool:
         """Have an item answered, and say whether the answer came."""
         return len(self.answered(self.place(board, count=1))) == 1
+
+
+def _make_package(name: str, *, distribution: str, machine: str, out: Path) -> None:
+    """Not compressed: that takes minutes, and a virtual board takes longer to unpack it than to receive it."""
+    which = ["--package", name, "--distribution", distribution, "--machine", machine]
+    program = [sys.executable, str(ROOT / "packaging/packages.py"), *which, "--compression", "none", "--out", str(out)]
+    done = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise NoPackage(f"{name} for {distribution}, {machine}: packaging/packages.py failed:\n{done.stdout[-2000:]}")
 
 
 def _first_label(row: dict[str, Any]) -> str | None:

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=sorted(path.stem for path in PROFILES.glob("*.toml")),
         help="its device profile; without it, the tests that compare the board with its profile are skipped",
     )
-    parser.addoption("--package", type=Path, help="the agent's package (default: the newest that fits, of dist/)")
+    parser.addoption("--package", type=Path, help="the agent's package (default: it is made of these sources)")
     parser.addoption("--cuts", type=int, default=5, help="how often power is cut in the tests of that (%(default)s)")
     parser.addoption("--cut-seed", type=int, default=0, help="draws the moments of the cuts (%(default)s)")
     parser.addoption("--soak-hours", type=float, default=24.0, help="how long the soak takes (%(default)s)")

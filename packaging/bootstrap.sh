@@ -35,7 +35,7 @@ declare -rA TOKEN_PROGRAMS=([softhsm2]=softhsm2-util [swtpm]=swtpm [opensc]=pkcs
 declare -rA PACKAGE_PROGRAMS=([debhelper]=dh [mmdebstrap]=mmdebstrap)
 # The virtual board's emulator, what makes its image, and a compiler for its kernel.
 declare -rA BOARD_PROGRAMS=([qemu-system-arm]=qemu-system-aarch64 [qemu-utils]=qemu-img [qemu-user-static]=qemu-aarch64-static
-    [binfmt-support]=update-binfmts [mmdebstrap]=mmdebstrap [gcc-aarch64-linux-gnu]=aarch64-linux-gnu-gcc [make]=make
+    [binfmt-support]=update-binfmts [mmdebstrap]=mmdebstrap [arch-test]=arch-test [gcc-aarch64-linux-gnu]=aarch64-linux-gnu-gcc [make]=make
     [cpio]=cpio [kmod]=/sbin/depmod [fakeroot]=fakeroot [openssh-client]=ssh)
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore

@@ -6,6 +6,7 @@
 It lies in $XDG_CACHE_HOME/shoal/hil (default ~/.cache/shoal/hil), by a digest of all that it is made of but for the
 versions of Debian's packages. Making it takes about ten minutes, of which Debian's own programs take seven; they are
 kept apart, so that a change of our files costs half a minute. Exit code 2: this machine can't make it; says why.
+Exit code 1: a program failed, and has said why.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from hil.image.apt import Apt, NoPackages, debian_sources
 HERE = Path(__file__).parent
 NEEDED = {
     "mmdebstrap": "mmdebstrap",
+    "arch-test": "arch-test",
     "qemu-system-aarch64": "qemu-system-arm",
     "qemu-img": "qemu-utils",
     "cpio": "cpio",
@@ -37,6 +39,7 @@ NEEDED = {
 """Program and the package that has it."""
 _INTERPRETER = Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")
 _EXIT_CANT = 2
+_EXIT_FAILED = 1
 
 
 class Image(NamedTuple):
@@ -177,6 +180,9 @@ def main() -> int:
     except NoPackages as error:
         print(f"hil: {error}", file=sys.stderr)
         return _EXIT_CANT
+    except subprocess.CalledProcessError as error:
+        print(f"hil: {error.cmd[0]} ended with exit code {error.returncode}; above is what it said", file=sys.stderr)
+        return _EXIT_FAILED
     print(image.folder)
     return 0
 
