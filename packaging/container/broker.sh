@@ -9,8 +9,6 @@ set -u
 
 folder=${SHOAL_BROKER_FOLDER:-/var/lib/shoal-fleet/broker}
 configuration=$folder/mosquitto.conf
-log=$folder/mosquitto.log
-most_log_bytes=10485760
 
 # What is read without a disconnect. A file is replaced as a whole: its inode is another then.
 look() { stat -c '%i %Y' "$folder/access" "$folder/crl.pem" "$folder/server.pem" 2>/dev/null; }
@@ -18,11 +16,6 @@ look() { stat -c '%i %Y' "$folder/access" "$folder/crl.pem" "$folder/server.pem"
 is_listening() {
     port=$(sed -n 's/^listener \([0-9]*\) .*/\1/p' "$configuration" 2>/dev/null)
     [ -n "$port" ] && grep -qi ":$(printf '%04x' "$port") [0-9a-f]*:0000 0a " /proc/net/tcp /proc/net/tcp6
-}
-
-# Mosquitto opens its log anew when it is told to read its files.
-rotate_log() {
-    [ "$(stat -c %s "$log" 2>/dev/null || echo 0)" -gt "$most_log_bytes" ] && mv -f "$log" "$log.1"
 }
 
 stop() {
@@ -47,7 +40,7 @@ seen=$(look)
 while kill -0 "$pid" 2>/dev/null; do
     sleep 1
     now=$(look)
-    if rotate_log || [ "$now" != "$seen" ]; then
+    if [ "$now" != "$seen" ]; then
         seen=$now
         kill -HUP "$pid" 2>/dev/null
     fi

@@ -225,9 +225,10 @@ def _add_status_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _status(options: argparse.Namespace) -> int:
+    from shoal_agent.own_trees import read_launch
     from shoal_agent.status import read_status, write_status
 
-    status = read_status(DiskFiles(), options.state)
+    status = read_status(DiskFiles(), options.state, launch=read_launch(os.environ))
     print(msgspec.json.encode(status).decode() if options.json else write_status(status))
     return OK
 

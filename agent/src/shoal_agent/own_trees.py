@@ -80,11 +80,14 @@ class Launch(NamedTuple):
     """Of the package's own agent, which a release must not be older than."""
 
 
+NOT_LAUNCHED = Launch()
+
+
 def read_launch(environment: Mapping[str, str]) -> Launch:
     """What the launcher said."""
     folder = environment.get("SHOAL_AGENT_TREES", "")
     if not folder:
-        return Launch()
+        return NOT_LAUNCHED
     return Launch(Path(folder), environment.get("SHOAL_AGENT_TREE", ""), environment.get("SHOAL_AGENT_PACKAGE", ""))
 
 

@@ -13,6 +13,7 @@ from shoal_wire.update import UpdateState
 from shoal_worker import sandbox
 
 from shoal_agent.files import Files
+from shoal_agent.own_trees import CURRENT, NOT_LAUNCHED, TRIAL, Launch
 from shoal_agent.slots import Journal
 from shoal_agent.state import LOCK, load_device, load_journal, load_slots
 
@@ -45,14 +46,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     profile: str
     is_running: bool
+    tree: str
+    """Name of the tree that the agent is started from: its package's own where this is empty."""
+    is_on_trial: bool
+    """That tree has yet to show that it reaches its fleet."""
     sandbox: tuple[str, ...]
     """What this kernel offers to hold workers in."""
     slots: tuple[SlotStatus, ...]
     update: UpdateStatus | None
 
 
-def read_status(files: Files, state: Path) -> Status:
-    """Read it from the state folder.
+def read_status(files: Files, state: Path, *, launch: Launch = NOT_LAUNCHED) -> Status:
+    """Read it from the state folder, and from the folder of trees where a launcher started this.
 
     Raises:
         NotEnrolled, StateDamaged: see `state.py`.
@@ -60,11 +65,14 @@ def read_status(files: Files, state: Path) -> Status:
     device = load_device(files, state)
     journal = load_journal(files, state)
     slots = load_slots(files, state).slots
+    tree = _link(launch, CURRENT)
     return Status(
         device=device.device,
         name=device.name,
         profile=device.profile,
         is_running=_is_locked(state / LOCK),
+        tree=tree,
+        is_on_trial=tree != "" and tree == _link(launch, TRIAL),
         sandbox=sandbox.offered().parts,
         slots=tuple(
             SlotStatus(
@@ -85,6 +93,7 @@ def write_status(status: Status) -> str:
     running = "running" if status.is_running else "not running"
     lines = [
         f"device   {status.device} ({status.name}, {status.profile}), {running}",
+        f"agent    {status.tree or 'as installed'}{', on trial' if status.is_on_trial else ''}",
         f"sandbox  {', '.join(status.sandbox) or 'none: see shoal-agent doctor'}",
     ]
     for slot in status.slots:
@@ -111,6 +120,14 @@ def _update_status(journal: Journal) -> UpdateStatus:
 
 def _name(reference: ReleaseReference | None) -> str:
     return f"{reference.release} {reference.version} ({reference.manifest_sha256[:12]})" if reference else "none"
+
+
+def _link(launch: Launch, name: str) -> str:
+    """Name of the tree that a link of the folder of trees leads to; empty where there is no such link."""
+    try:
+        return "" if launch.folder is None else (launch.folder / name).readlink().name
+    except OSError:
+        return ""
 
 
 def _is_locked(path: Path) -> bool:

@@ -182,7 +182,9 @@ class Server:
         )
         broker_port = write_start(
             paths.broker,
-            settings=BrokerSettings(bind_address=settings.bind, port=settings.broker_port),
+            settings=BrokerSettings(
+                bind_address=settings.bind, port=settings.broker_port, is_service=settings.broker == "unit"
+            ),
             authority_pem=self._authorities.trusted_pem,
             server=identity,
         )

@@ -42,7 +42,8 @@ class BrokerService:
         self._process.wait()
 
     def start(self) -> None:
-        self._process = subprocess.Popen([find_mosquitto(), "-c", str(self._configuration)])
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([find_mosquitto(), "-c", str(self._configuration)], stderr=log)
 
 
 @pytest.fixture(scope="module")

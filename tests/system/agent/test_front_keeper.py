@@ -39,9 +39,7 @@ class ListeningRecorder(Recorder):
     """Also remembers the names of events."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(
-            open_outbox(folder / "outbox.db", stream="0" * 32, limit_bytes=1 << 20), on_committed=lambda: None
-        )
+        super().__init__(open_outbox(folder / "outbox.db", stream="0" * 32, limit_bytes=1 << 20), on_rows=lambda: None)
         self.events: list[str] = []
 
     def note(self, row: Row) -> None:

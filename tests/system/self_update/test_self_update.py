@@ -128,6 +128,8 @@ def test_a_board_takes_a_newer_agent_and_serves_on(stage: Stage) -> None:
     assert stage.agent.starts == starts + 1
     assert stage.agent.current.startswith("1-")
     assert stage.agent.command("--version") == "shoal-agent 0.2.0"
+    status = json.loads(stage.agent.command("status", "--json"))
+    assert (status["tree"], status["is_on_trial"]) == (stage.agent.current, False)
     stage.expect_answer()
     assert {slot["release"] for slot in after["reported"]["slots"]} == {MODEL, "shoal-agent"}
 

@@ -79,7 +79,7 @@ class Daemon:
         stream = secrets.token_hex(16)
         self._kind = read_kind(processors=budget(read_processors(), configured=configuration.threads))
         self._outbox = open_outbox(state / OUTBOX, stream=stream, limit_bytes=configuration.outbox_bytes)
-        self._recorder = Recorder(self._outbox, on_committed=lambda: self._delivery.wake())
+        self._recorder = Recorder(self._outbox, on_rows=lambda: self._delivery.wake())
         self._link = Link(
             device,
             files=files,

@@ -131,8 +131,8 @@ class Delivery:
 
     async def acknowledge(self, ack: Ack) -> None:
         """Take a verified acknowledgement."""
-        await self._recorder.in_outbox(lambda outbox: outbox.acknowledge(ack.stream, sequence=ack.sequence))
-        self._window.note_acknowledged(ack, now=time.monotonic())
+        covered = await self._recorder.acknowledge(ack)
+        self._window.note_acknowledged(msgspec.structs.replace(ack, sequence=covered), now=time.monotonic())
         self._wake.set()
 
     async def serve(self) -> None:

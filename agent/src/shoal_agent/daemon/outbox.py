@@ -4,9 +4,10 @@ Rows are numbered within a stream, which is one start of the daemon. A row is re
 when the outbox is full: counts go first, the oldest first. What was dropped is a hole in the numbers, and the run after
 a hole declares it lost; there is no other way for a number to be missing.
 
-SQLite in WAL mode with synchronous=FULL: rows are on the disk when `append` returns. A memory card wears, so the pages
-are small, and that rows were acknowledged is written with the next rows, or once there are many: after a power cut some
-are sent again, and the fleet knows them by their numbers. A call may come from any one thread at a time.
+SQLite in WAL mode with synchronous=FULL: rows are on the disk when `write` returns. A memory card wears. So a row is
+held in memory first, and one that the fleet acknowledged by then is never written; pages are small; and that rows in
+the file were acknowledged is written with the next rows, or once there are many. After a power cut some are sent again,
+and the fleet knows them by their numbers. A call may come from any one thread at a time.
 """
 
 import contextlib
@@ -83,6 +84,17 @@ class Run(NamedTuple):
         return self.first + len(self.rows) - 1
 
 
+class _Held(NamedTuple):
+    """A row in memory."""
+
+    sequence: int
+    row: NewRow
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.row.body) + _ROW_OVERHEAD_BYTES
+
+
 class Outbox:
     """An outbox on disk, open for one stream."""
 
@@ -90,7 +102,12 @@ class Outbox:
         """Use `open_outbox`."""
         self._database = database
         self._limit_bytes = limit_bytes
+        self.stream = stream
+        """To which new rows belong."""
         self._ordinal = _start_stream(database, stream)
+        self._next = 1
+        self._held: list[_Held] = []
+        """By number, without a hole; what lies in the file has lower ones."""
         self._unsettled: dict[str, int] = {}
         """Stream to the sequence that the fleet has, where the file doesn't say so yet."""
         size = "SELECT COALESCE(SUM(LENGTH(body)), 0) + COUNT(*) * ? FROM waiting"
@@ -98,38 +115,66 @@ class Outbox:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that count against the limit."""
+        """Bytes that count against the limit, of rows in the file."""
         return int(self._size_bytes)
 
-    def append(self, rows: Sequence[NewRow]) -> None:
-        """Keep rows, in one transaction. An answer that is waiting already isn't kept twice.
+    @property
+    def held(self) -> int:
+        """Rows that are in memory alone."""
+        return len(self._held)
+
+    def hold(self, rows: Sequence[NewRow]) -> list[int]:
+        """Number rows, in memory as yet; returns the numbers. One that was numbered isn't numbered twice.
+
+        The number of an answer that waits already is that of the one that waits, or 0 where that is in the file.
 
         Raises:
-            sqlite3.Error: none of them is kept.
+            sqlite3.Error: none of them is numbered.
         """
+        waiting = {one.row.answer_id: one.sequence for one in self._held if one.row.answer_id is not None}
+        waiting |= dict.fromkeys(self._find_written([row.answer_id for row in rows]), 0)
+        numbers = []
+        for row in rows:
+            assert len(row.body) <= MAX_ROW_BYTES
+            number = None if row.answer_id is None else waiting.get(row.answer_id)
+            if number is None:
+                number, self._next = self._next, self._next + 1
+                self._held.append(_Held(number, row))
+                if row.answer_id is not None:
+                    waiting[row.answer_id] = number
+            numbers.append(number)
+        return numbers
+
+    def write(self) -> None:
+        """Put what is held on the disk, in one transaction, and drop the oldest rows where the file is full.
+
+        Raises:
+            sqlite3.Error: the rows are held still.
+        """
+        if not self._held and not self._unsettled:
+            return
         with _transaction(self._database):
-            (sequence,) = self._database.execute(
-                "SELECT next FROM stream WHERE ordinal = ?", (self._ordinal,)
-            ).fetchone()
             size_bytes = self._size_bytes - self._settle()
-            for row in rows:
-                assert len(row.body) <= MAX_ROW_BYTES
-                inserted = self._database.execute(
-                    "INSERT INTO waiting (stream, sequence, is_count, answer_id, body) VALUES (?, ?, ?, ?, ?)"
-                    " ON CONFLICT (answer_id) DO NOTHING",
-                    (self._ordinal, sequence, row.is_count, row.answer_id, row.body),
-                ).rowcount
-                sequence += inserted
-                size_bytes += inserted * (len(row.body) + _ROW_OVERHEAD_BYTES)
-            self._database.execute("UPDATE stream SET next = ? WHERE ordinal = ?", (sequence, self._ordinal))
+            self._database.executemany(
+                "INSERT INTO waiting (stream, sequence, is_count, answer_id, body) VALUES (?, ?, ?, ?, ?)",
+                [
+                    (self._ordinal, one.sequence, one.row.is_count, one.row.answer_id, one.row.body)
+                    for one in self._held
+                ],
+            )
+            size_bytes += sum(one.size_bytes for one in self._held)
+            self._database.execute("UPDATE stream SET next = ? WHERE ordinal = ?", (self._next, self._ordinal))
             size_bytes -= self._drop(size_bytes - self._limit_bytes)
         self._size_bytes = size_bytes
+        self._held.clear()
         self._unsettled.clear()
 
     def head(self) -> Head | None:
         """The oldest stream that isn't acknowledged to its end; None when everything is."""
         streams = self._database.execute(
-            "SELECT name, acknowledged, next - 1 FROM stream WHERE acknowledged < next - 1 ORDER BY ordinal"
+            "SELECT name, acknowledged, CASE ordinal WHEN ? THEN ? ELSE next - 1 END AS last FROM stream"
+            " WHERE acknowledged < last ORDER BY ordinal",
+            (self._ordinal, self._next - 1),
         )
         for name, written, last in streams:
             acknowledged = self._unsettled.get(name, written)
@@ -139,24 +184,28 @@ class Outbox:
 
     def run(self, stream: str, *, after: int) -> Run | None:
         """What comes after that sequence, as much as fits into a batch; None when nothing does."""
-        found = self._database.execute("SELECT ordinal, next - 1 FROM stream WHERE name = ?", (stream,)).fetchone()
-        if not found or found[1] <= after:
+        last = self._last(stream)
+        if last is None or last <= after:
             return None
-        ordinal, last = found
         first, size_bytes = last + 1, 0
         rows: list[bytes] = []
-        waiting = self._database.execute(
-            "SELECT sequence, body FROM waiting WHERE stream = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-            (ordinal, after, MAX_BATCH_ROWS),
-        )
-        for sequence, body in waiting:
+        for sequence, body in self._rows(stream, after=after):
             size_bytes += len(body) + 1
-            if rows and (sequence != first + len(rows) or size_bytes > MAX_ROW_BYTES):
+            if rows and (sequence != first + len(rows) or size_bytes > MAX_ROW_BYTES or len(rows) == MAX_BATCH_ROWS):
                 break
             first = first if rows else sequence
             rows.append(body)
         lost = (after + 1, first - 1) if first > after + 1 else None
         return Run(stream, first, tuple(rows), lost)
+
+    def covered(self, stream: str, *, sequence: int) -> int:
+        """How far an acknowledgement goes in a stream.
+
+        Of one that has ended, at most to the end of what was written: later rows were held when the power went. They
+        are known to the fleet alone, or came again in a later stream.
+        """
+        last = self._last(stream)
+        return sequence if last is None or stream == self.stream else min(sequence, last)
 
     def acknowledge(self, stream: str, *, sequence: int) -> bool:
         """Forget the rows that the fleet has; whether that was news. That of what was never given out isn't.
@@ -164,19 +213,55 @@ class Outbox:
         Raises:
             sqlite3.Error: the file still holds them; they aren't sent again all the same.
         """
-        found = self._database.execute("SELECT acknowledged, next - 1 FROM stream WHERE name = ?", (stream,)).fetchone()
-        if not found or not self._unsettled.get(stream, found[0]) < sequence <= found[1]:
+        last = self._last(stream)
+        if last is None or sequence > last:
+            return False
+        ordinal, written = self._database.execute(
+            "SELECT ordinal, acknowledged FROM stream WHERE name = ?", (stream,)
+        ).fetchone()
+        if self._unsettled.get(stream, written) >= sequence:
             return False
         self._unsettled[stream] = sequence
-        if sequence - found[0] >= _SETTLE_ROWS:
+        if stream == self.stream:
+            self._held = [one for one in self._held if one.sequence > sequence]
+        (count,) = self._database.execute(
+            "SELECT COUNT(*) FROM waiting WHERE stream = ? AND sequence <= ?", (ordinal, sequence)
+        ).fetchone()
+        if count >= _SETTLE_ROWS:
             self._write_settled()
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file. What is held is gone."""
         with contextlib.suppress(sqlite3.Error):  # what the fleet has is sent again after the next start
             self._write_settled()
         self._database.close()
+
+    def _last(self, stream: str) -> int | None:
+        """Highest number that was given out in a stream; None where there is no such stream."""
+        if stream == self.stream:
+            return self._next - 1
+        found = self._database.execute("SELECT next - 1 FROM stream WHERE name = ?", (stream,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def _rows(self, stream: str, *, after: int) -> Iterator[tuple[int, bytes]]:
+        yield from self._database.execute(
+            "SELECT sequence, body FROM waiting JOIN stream ON stream.ordinal = waiting.stream"
+            " WHERE stream.name = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+            (stream, after, MAX_BATCH_ROWS + 1),
+        )
+        if stream == self.stream:
+            yield from ((one.sequence, one.row.body) for one in self._held if one.sequence > after)
+
+    def _find_written(self, answer_ids: Sequence[str | None]) -> list[str]:
+        """Of answers, those in the file that wait still."""
+        found = []
+        for answer_id in answer_ids:
+            if answer_id is not None:
+                found += self._database.execute(
+                    "SELECT answer_id FROM waiting WHERE answer_id = ?", (answer_id,)
+                ).fetchall()
+        return [answer_id for (answer_id,) in found]
 
     def _write_settled(self) -> None:
         if not self._unsettled:

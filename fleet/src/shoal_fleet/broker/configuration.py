@@ -21,10 +21,12 @@ _LISTENER = re.compile(r"^listener (\d+) ", re.MULTILINE)
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the broker listens. Port 0: a free one is chosen once and kept."""
+    """Where the broker listens, and who keeps what it says. Port 0: a free one is chosen once and kept."""
 
     bind_address: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    is_service: bool = False
+    """It is a service of its own: what it says goes to its standard error, for the journal. Else to a file."""
 
 
 class BrokerPaths(msgspec.Struct, frozen=True):
@@ -69,14 +71,17 @@ class BrokerPaths(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> Path:
-        """What Mosquitto says."""
+        """What Mosquitto says, where the fleet runs it."""
         return self.folder / "mosquitto.log"
 
 
-def render_configuration(*, bind_address: str, port: int, user: str, paths: BrokerPaths) -> str:
+def render_configuration(
+    *, bind_address: str, port: int, user: str, paths: BrokerPaths, is_service: bool = False
+) -> str:
     """Text of `mosquitto.conf`.
 
     Args:
+        is_service: see `BrokerSettings`.
         user: operating system user who owns the folder. Mosquitto drops to it when started as root; left out, it
             would drop to one who can't save there.
 
@@ -96,6 +101,7 @@ def render_configuration(*, bind_address: str, port: int, user: str, paths: Brok
         user=user,
         paths=paths,
         packet=MAX_PACKET_BYTES,
+        log="stderr" if is_service else f"file {paths.log}",
     )
 
 
@@ -154,7 +160,7 @@ max_queued_bytes 67108864
 
 sys_interval 0
 set_tcp_nodelay true
-log_dest file {paths.log}
+log_dest {log}
 log_type error
 log_type warning
 log_type notice

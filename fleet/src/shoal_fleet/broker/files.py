@@ -30,7 +30,11 @@ def write_start(paths: BrokerPaths, *, settings: BrokerSettings, authority_pem: 
     make_private_folder(paths.state)
     port = settings.port or _port_of_last_start(paths) or _free_port(settings.bind_address)
     configuration = render_configuration(
-        bind_address=settings.bind_address, port=port, user=_system_user(), paths=paths
+        bind_address=settings.bind_address,
+        port=port,
+        user=_system_user(),
+        paths=paths,
+        is_service=settings.is_service,
     )
     write_whole(paths.authority, authority_pem)
     write_server(paths, server=server)

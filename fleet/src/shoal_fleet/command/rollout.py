@@ -113,6 +113,12 @@ def _add_start(
     start.add_argument(
         "--probation-p95-ratio", type=float, metavar="X", help="p95 may be so many times that of the previous one (2)"
     )
+    start.add_argument(
+        "--probation-deadline",
+        type=seconds,
+        metavar="SECONDS",
+        help="a device that hasn't shown by then that the release is good goes back (15 minutes)",
+    )
     return start
 
 
@@ -121,7 +127,11 @@ def _start(arguments: argparse.Namespace) -> None:
         "release": arguments.name,
         "version": arguments.version,
         "devices": ["all"] if arguments.all else arguments.device,
-        "probation": {"answers": arguments.probation_answers, "p95_ratio": arguments.probation_p95_ratio},
+        "probation": {
+            "answers": arguments.probation_answers,
+            "p95_ratio": arguments.probation_p95_ratio,
+            "deadline_s": arguments.probation_deadline,
+        },
     }
     with Client() as client:
         shown = client.post("/api/v1/rollouts", body)

@@ -45,7 +45,7 @@ async def sample(path: Path, setting: TelemetrySetting, *, has_work: bool, memor
     """Rows that are noted until there are so many of memory."""
     outbox = open_outbox(path, stream="a" * 32, limit_bytes=1 << 20)
     committed = asyncio.Event()
-    recorder = Recorder(outbox, on_committed=committed.set)
+    recorder = Recorder(outbox, on_rows=committed.set)
     sampler = Sampler(
         setting,
         recorder=recorder,

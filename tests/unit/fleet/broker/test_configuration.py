@@ -20,6 +20,14 @@ def options(text: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("is_service", "log"), [(False, "file /var/lib/shoal fleet/broker/mosquitto.log"), (True, "stderr")]
+)
+def test_a_broker_that_is_a_service_leaves_its_log_to_the_journal(is_service: bool, log: str) -> None:
+    text = render_configuration(bind_address="::1", port=8884, user="shoal", paths=PATHS, is_service=is_service)
+    assert options(text)["log_dest"] == log
+
+
 def test_names_every_safeguard() -> None:
     found = options(render_configuration(bind_address="127.0.0.1", port=8884, user="shoal", paths=PATHS))
     expected = {
