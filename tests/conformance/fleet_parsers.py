@@ -18,11 +18,13 @@ from shoal_fleet.enrolment.routes import NewToken
 from shoal_fleet.enrolment.rules import read_request
 from shoal_fleet.errors import Conflict, Refused, TooLarge
 from shoal_fleet.keys import FleetKeys
+from shoal_fleet.labels.routes import LabelChanges
 from shoal_fleet.pki.certificates import parse_csr
 from shoal_fleet.pki.errors import BadCsr
 from shoal_fleet.releases.routes import NewRelease
 from shoal_fleet.rollouts.policy_routes import NewPolicy
 from shoal_fleet.rollouts.routes import NewRollout
+from shoal_fleet.targeting.service import check_text
 from shoal_fleet.telemetry.service import open_batch
 from shoal_fleet.trust import rules
 from shoal_fleet.trust.views import Ceremony, TrustUpdate
@@ -36,7 +38,7 @@ from shoal_wire.messages import EnrolmentRequest
 from shoal_wire.metadata import Floors
 from tuf.api.metadata import Metadata
 
-from tests.conformance.parser_table import Parser
+from tests.conformance.parser_table import Parser, text_of
 from tests.conformance.wire_parsers import DEVICE, HYBRID, P256, X25519
 from tests.publisher import Publisher
 from tests.vectors.examples import example, to_json
@@ -151,6 +153,7 @@ BODIES: Mapping[str, tuple[type[BaseModel], object]] = {
     "policy": (NewPolicy, {"approvals": 1}),
     "enrolment token": (NewToken, {"name": "yard 3", "ttl_s": 60}),
     "device": (NewName, {"name": "yard 3"}),
+    "labels": (LabelChanges, {"labels": {"site": "north", "floor": None}}),
     "user": (
         NewUser,
         {"name": "anna", "password": "correct horse", "roles": [{"project": "*", "role": "viewer"}]},
@@ -159,6 +162,14 @@ BODIES: Mapping[str, tuple[type[BaseModel], object]] = {
 }
 
 FLEET: Mapping[str, Parser] = {
+    "fleet expression": Parser(
+        text_of(check_text),
+        [
+            b'labels.site == "north" && !(runs["notes"] < 3 || silent_s / 60 > 5)',
+            b'name.startsWith("a") && id in ["b"]',
+        ],
+        (Refused,),
+    ),
     "fleet enrolment request": Parser(_read_request, [_REQUEST], (Malformed, Unsupported, Untrusted, BadCsr)),
     "fleet enrolment envelope": Parser(
         read_request,

@@ -47,6 +47,7 @@ from shoal_fleet.enrolment.service import Addresses, Terms
 from shoal_fleet.errors import BrokenState
 from shoal_fleet.exposures import routes as exposures
 from shoal_fleet.kek.vault import Vault
+from shoal_fleet.labels import routes as labels
 from shoal_fleet.listeners import GRACE_S, Listener, TlsFiles, bind_socket, make_devices_context, make_operators_context
 from shoal_fleet.messaging.worker import Messaging
 from shoal_fleet.metrics import routes as metrics
@@ -263,6 +264,7 @@ class Server:
             devices.make_router(
                 sessions=sessions, gate=gate, clock=clock, note_shut_out=self._note_shut_out, wake=self._messaging.wake
             ),
+            labels.make_router(sessions=sessions, gate=gate, clock=clock),
             exposures.make_router(sessions=sessions, gate=gate),
             kek_routes.make_router(sessions=whole, gate=gate, paths=self._paths),
             access.make_router(sessions=whole, gate=gate, clock=clock, passwords=passwords),

@@ -12,6 +12,7 @@ from shoal_fleet.database import Base, for_writing
 from shoal_fleet.devices import models as devices
 from shoal_fleet.enrolment import models as enrolment
 from shoal_fleet.kek import models as kek
+from shoal_fleet.labels import models as labels
 from shoal_fleet.messaging import models as messaging
 from shoal_fleet.releases import models as releases
 from shoal_fleet.rollouts import models as rollouts
@@ -20,7 +21,21 @@ from shoal_fleet.telemetry import models as telemetry
 from shoal_fleet.trust import models as trust
 from shoal_fleet.tuning import models as tuning
 
-FEATURES = (access, audit, devices, enrolment, kek, messaging, releases, rollouts, secrets, telemetry, trust, tuning)
+FEATURES = (
+    access,
+    audit,
+    devices,
+    enrolment,
+    kek,
+    labels,
+    messaging,
+    releases,
+    rollouts,
+    secrets,
+    telemetry,
+    trust,
+    tuning,
+)
 """Modules whose tables make up the database."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"

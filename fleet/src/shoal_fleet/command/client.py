@@ -75,8 +75,11 @@ class Client:
 
     def post(self, path: str, body: object) -> Any:
         """Parsed JSON of a POST. Raises as `get`."""
-        content = msgspec.json.encode(body)
-        return self._parse(self._ask("POST", path, content=content, headers={"Content-Type": "application/json"}))
+        return self._parse(self._send("POST", path, body))
+
+    def patch(self, path: str, body: object) -> Any:
+        """Parsed JSON of a PATCH. Raises as `get`."""
+        return self._parse(self._send("PATCH", path, body))
 
     def exists(self, path: str) -> bool:
         """Whether a HEAD finds it. Raises as `get`."""
@@ -89,6 +92,10 @@ class Client:
     def put(self, path: str, parts: Iterator[bytes], *, size_bytes: int) -> None:
         """Upload `size_bytes` bytes in parts. Raises as `get`, and what `parts` raises."""
         self._ask("PUT", path, content=parts, headers={"Content-Length": str(size_bytes)})
+
+    def _send(self, method: str, path: str, body: object) -> httpx.Response:
+        content = msgspec.json.encode(body)
+        return self._ask(method, path, content=content, headers={"Content-Type": "application/json"})
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

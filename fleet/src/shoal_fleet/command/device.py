@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from shoal_fleet.command import exposed
+from shoal_fleet.command import exposed, labels
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
+from shoal_fleet.command.labels import read_labels, write_labels
 from shoal_fleet.command.output import Columns, listing, print_result, print_table, printable, when
 from shoal_fleet.command.parsers import add_command, add_group
 from shoal_fleet.command.private_files import write_private
@@ -21,6 +22,7 @@ _COLUMNS: Columns[Device] = {
     "NAME": lambda device: device.name,
     "ID": lambda device: device.id,
     "PROFILE": lambda device: device.profile,
+    "LABELS": lambda device: write_labels(device.labels),
     "STATE": lambda device: _state(device),
     "RUNS": lambda device: _runs(device),
     "AGENT": lambda device: device.agent_version,
@@ -31,14 +33,15 @@ _COLUMNS: Columns[Device] = {
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `shoal device`."""
     actions = add_group(commands, "device", summary="the boards of the fleet", example="shoal device list")
-    add_command(
+    listed = add_command(
         actions,
         "list",
-        summary="all devices",
-        description="All devices, revoked ones last.",
-        example="shoal device list --json",
+        summary="all devices, or those that an expression means",
+        description="All devices, revoked ones last, or those that an expression means: see docs/expressions.md.",
+        example='shoal device list --where \'labels.site == "north" && runs["note-events"] < 3\'',
         run=_list,
     )
+    listed.add_argument("--where", metavar="EXPRESSION", help='as labels.site == "north" && !online')
     show = add_command(
         actions,
         "show",
@@ -57,6 +60,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     token.add_argument("--name", required=True, help="label of the new device; it may change later")
     token.add_argument("--project", help="that it will be in; needed where you have several")
+    token.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="that it will have; may be given more than once",
+    )
     token.add_argument("--valid-for", type=int, default=3600, metavar="SECONDS", help="default: one hour")
     token.add_argument(
         "--boot-file",
@@ -75,6 +85,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     revoke.add_argument("--yes", action="store_true", help="do it; without this the command only says what it would do")
     _add_lifecycle(actions, others=(show, revoke))
+    labels.add_parser(actions)
     exposed.add_parser(actions)
 
 
@@ -136,12 +147,13 @@ def _add_lifecycle(
 
 def _list(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        shown = client.get("/api/v1/devices")
+        shown = client.get("/api/v1/devices", **({"where": arguments.where} if arguments.where is not None else {}))
         warnings = parse(client.get("/api/v1/warnings"), Warnings, what="warnings").warnings
     for warning in warnings:
         print(f"shoal: warning: {printable(warning)}", file=sys.stderr)
     rows = parse(shown, list[Device], what="devices")
-    print_table(shown, rows, _COLUMNS, as_json=arguments.json, empty="no devices yet: `shoal device token --name NAME`")
+    empty = "no devices yet: `shoal device token --name NAME`" if arguments.where is None else "no such device"
+    print_table(shown, rows, _COLUMNS, as_json=arguments.json, empty=empty)
 
 
 def _show(arguments: argparse.Namespace) -> None:
@@ -154,6 +166,7 @@ def _show(arguments: argparse.Namespace) -> None:
         "id": device.id,
         "project": device.project,
         "profile": device.profile,
+        "labels": write_labels(device.labels),
         "agent": describe_agent(device),
         "state": _state(device),
         "held": device.held_at and f"since {when(device.held_at)} UTC: {device.held_reason}",
@@ -173,7 +186,12 @@ def _show(arguments: argparse.Namespace) -> None:
 
 def _token(arguments: argparse.Namespace) -> None:
     with Client() as client:
-        wanted = {"name": arguments.name, "project": arguments.project, "ttl_s": arguments.valid_for}
+        wanted = {
+            "name": arguments.name,
+            "project": arguments.project,
+            "ttl_s": arguments.valid_for,
+            "labels": read_labels(arguments.label, option="--label"),
+        }
         shown = client.post("/api/v1/enrolment-tokens", wanted)
     made = parse(shown, EnrolmentToken, what="enrolment token")
     until = f"good for one board until {when(made.expires_at)} UTC"

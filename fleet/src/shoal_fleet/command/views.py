@@ -51,6 +51,7 @@ class Device(msgspec.Struct, frozen=True):
     renews: bool = False
     certificate_ends_at: Seconds | None = None
     went_back: int = 0
+    labels: dict[str, str] | None = None
 
 
 class Warnings(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """What does the fleet keep of a device?"""
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, text
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -44,7 +44,7 @@ class Device(Base):
     reported_generation: Mapped[int] = mapped_column(BigInteger, default=0)
     fingerprint: Mapped[str | None] = mapped_column(String(64))
     """Of the kind of board that it last reported to be; None from an agent that doesn't tell."""
-    renews: Mapped[bool] = mapped_column(default=False, server_default=text("0"))
+    renews: Mapped[bool] = mapped_column(default=False, server_default=false())
     """Its agent renews its certificate by itself, so that a short-lived one does."""
     held_at: Mapped[float | None]
     """Since when it gets nothing new, as two boards seem to have its keys; None where it isn't held."""
@@ -55,6 +55,18 @@ class Device(Base):
     """Id of the device whose place it took."""
     decommissioned_at: Mapped[float | None]
     """When it was taken out of use: what only a device in use needs is gone."""
+
+
+class DeviceSlot(Base):
+    """What a device last reported to run, one row a model."""
+
+    __tablename__ = "device_slot"
+    __table_args__ = (Index(None, "release", "version"),)
+
+    device_id: Mapped[str] = mapped_column(ForeignKey("device.id"), primary_key=True)
+    release: Mapped[str] = mapped_column(String(63), primary_key=True)
+    version: Mapped[int]
+    manifest_sha256: Mapped[str] = mapped_column(String(64))
 
 
 class DeviceCertificate(Base):

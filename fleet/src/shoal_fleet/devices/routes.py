@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
+from shoal_wire.expression.parsing import MAX_CHARACTERS
 
 from shoal_fleet.access import moves
 from shoal_fleet.access.gate import Asking, Gate
@@ -14,8 +15,12 @@ from shoal_fleet.api import ERRORS
 from shoal_fleet.database import Sessions
 from shoal_fleet.devices import lifecycle, service
 from shoal_fleet.devices.views import DeviceDetail, DeviceView
+from shoal_fleet.labels.service import all_labels, labels_of
+from shoal_fleet.targeting import service as targeting
 from shoal_fleet.telemetry import queries
 from shoal_fleet.times import Clock
+
+Where = Annotated[str | None, Query(max_length=MAX_CHARACTERS, description='an expression, as labels.site == "north"')]
 
 
 class NewName(BaseModel):
@@ -37,11 +42,17 @@ class DeviceRoutes:
         self._note_shut_out = note_shut_out
         self._wake = wake
 
-    def list_devices(self) -> list[DeviceView]:
-        """All devices, revoked ones last."""
+    def list_devices(self, where: Where = None) -> list[DeviceView]:
+        """All devices, or those that an expression means; revoked ones last."""
         with self._sessions() as session:
-            ends = service.certificate_ends(session)
-            return [DeviceView.of(one, certificate_ends_at=ends.get(one.id)) for one in service.list_devices(session)]
+            if where is None:
+                found = service.list_devices(session)
+            else:
+                found = targeting.list_matching(session, where, now=self._clock())
+            ends, labels = service.certificate_ends(session), all_labels(session)
+            return [
+                DeviceView.of(one, certificate_ends_at=ends.get(one.id), labels=labels.get(one.id, {})) for one in found
+            ]
 
     def show_device(self, device: str) -> DeviceDetail:
         """One device, by its id or its name."""
@@ -49,7 +60,12 @@ class DeviceRoutes:
             found = service.find_device(session, device)
             deaths = queries.count_deaths(session, now=self._clock())
             ends = service.certificate_ends(session)
-            return DeviceDetail.of(found, certificate_ends_at=ends.get(found.id), worker_deaths=deaths.get(found.id, 0))
+            return DeviceDetail.of(
+                found,
+                certificate_ends_at=ends.get(found.id),
+                labels=labels_of(session, found.id),
+                worker_deaths=deaths.get(found.id, 0),
+            )
 
     def revoke_device(self, device: str, caller: Asking) -> DeviceView:
         """Shut a device out for good: its certificate, and its open connection to the broker."""

@@ -19,7 +19,7 @@ from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.devices import clones
 from shoal_fleet.devices.clones import Lineage
-from shoal_fleet.devices.models import Device, DeviceCertificate
+from shoal_fleet.devices.models import Device, DeviceCertificate, DeviceSlot
 from shoal_fleet.errors import Conflict, NotAllowed, NotFound
 from shoal_fleet.pki.authority import Authority, read_certificate
 
@@ -111,6 +111,7 @@ def record_reported(session: Session, *, device_id: str, raw: bytes, now: float)
     device.agent_version = reported.agent_version
     device.profile = reported.profile
     device.fingerprint = None if reported.kind is None else reported.kind.fingerprint
+    _keep_slots(session, device, reported)
     return reported
 
 
@@ -218,6 +219,21 @@ def _watch_lineage(session: Session, device: Device, reported: Reported, *, now:
         device.held_at, device.held_reason = now, CLONED
         detail = {"reason": CLONED, "turns": len(lineage.turns)}
         audit.append(session, actor=audit.FLEET, action="device.held", subject=device.id, detail=detail, now=now)
+
+
+def _keep_slots(session: Session, device: Device, reported: Reported) -> None:
+    """Keep what a report says that the device runs where a query finds it."""
+    current = {slot.release: slot.current for slot in reported.slots if slot.current is not None}
+    for row in session.scalars(select(DeviceSlot).where(DeviceSlot.device_id == device.id)):
+        now = current.pop(row.release, None)
+        if now is None:
+            session.delete(row)
+        else:
+            row.version, row.manifest_sha256 = now.version, now.manifest_sha256
+    session.add_all(
+        DeviceSlot(device_id=device.id, release=name, version=one.version, manifest_sha256=one.manifest_sha256)
+        for name, one in current.items()
+    )
 
 
 def _read_reported(device: Device, raw: bytes) -> Reported:

@@ -117,13 +117,18 @@ class DeviceView(BaseModel):
     """Its agent renews its certificate by itself."""
     certificate_ends_at: float | None
     """Of its last certificate that isn't revoked."""
+    labels: dict[str, str] | None
+    """None where they weren't looked at."""
     went_back: int
     """How often its reports began anew below what was heard before: restored, or one of two boards that take turns."""
 
     @classmethod
-    def of(cls, device: Device, *, certificate_ends_at: float | None = None) -> Self:
-        """View of a row, and of the device's certificates where they were looked at."""
-        return cls.model_validate(_fields(device) | {"certificate_ends_at": certificate_ends_at})
+    def of(
+        cls, device: Device, *, certificate_ends_at: float | None = None, labels: dict[str, str] | None = None
+    ) -> Self:
+        """View of a row, and of the device's certificates and labels where they were looked at."""
+        more = {"certificate_ends_at": certificate_ends_at, "labels": labels}
+        return cls.model_validate(_fields(device) | more)
 
 
 class DeviceDetail(DeviceView):
@@ -136,11 +141,19 @@ class DeviceDetail(DeviceView):
     """In base64."""
 
     @classmethod
-    def of(cls, device: Device, *, certificate_ends_at: float | None = None, worker_deaths: int = 0) -> Self:
-        """View of a row, of the device's certificates, and of what its telemetry counted."""
+    def of(
+        cls,
+        device: Device,
+        *,
+        certificate_ends_at: float | None = None,
+        labels: dict[str, str] | None = None,
+        worker_deaths: int = 0,
+    ) -> Self:
+        """View of a row, of the device's certificates and labels, and of what its telemetry counted."""
         raw = device.reported_envelope
         more = {
             "certificate_ends_at": certificate_ends_at,
+            "labels": labels,
             "worker_deaths": worker_deaths,
             "identity_key": device.identity_key,
             "reported_envelope": None if raw is None else base64.b64encode(raw).decode(),

@@ -1,6 +1,6 @@
 """What is kept of an enrolment token?"""
 
-from sqlalchemy import ForeignKey, LargeBinary, String, text
+from sqlalchemy import ForeignKey, LargeBinary, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
@@ -16,6 +16,8 @@ class EnrolmentTokenRow(Base):
     """Label that the device will have."""
     project: Mapped[str] = mapped_column(String(63), default="default", server_default=text("'default'"))
     """That it will be in; one that replaces a device will be where that one is then."""
+    labels: Mapped[str] = mapped_column(Text, default="{}", server_default=text("'{}'"))
+    """That it will have: a JSON object."""
     created_at: Mapped[float]
     expires_at: Mapped[float]
     keys_sha256: Mapped[str | None] = mapped_column(String(64))

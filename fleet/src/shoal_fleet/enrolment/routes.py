@@ -19,6 +19,7 @@ from shoal_fleet.enrolment import service
 from shoal_fleet.enrolment.rules import MAX_REQUEST_BYTES, read_request
 from shoal_fleet.enrolment.service import Terms
 from shoal_fleet.errors import NotAllowed
+from shoal_fleet.labels.routes import Labels
 from shoal_fleet.times import Clock
 
 LONGEST_TTL_S = 30 * 86400
@@ -35,6 +36,8 @@ class NewToken(BaseModel):
     project: ProjectName | None = None
     """That the device will be in; null where the caller has but one."""
     ttl_s: Annotated[int, Field(ge=1, le=LONGEST_TTL_S)] = 3600
+    labels: Labels = {}
+    """That the device will have."""
 
 
 class Replacement(BaseModel):
@@ -82,6 +85,7 @@ class EnrolmentRoutes:
                 addresses=self._terms.addresses,
                 authority=self._terms.authority,
                 now=self._clock(),
+                labels=body.labels,
             )
         return TokenView(token=token, expires_at=expires_at)
 

@@ -6,9 +6,11 @@ The answer is committed with the device and kept with the token, so that a board
 import base64
 import hashlib
 import hmac
+import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +29,7 @@ from shoal_fleet.devices.service import find_active, keep_certificate, new_devic
 from shoal_fleet.enrolment.models import EnrolmentTokenRow
 from shoal_fleet.enrolment.rules import Claim
 from shoal_fleet.errors import Conflict, NotAllowed
+from shoal_fleet.labels.service import check_labels, move_labels, put_labels
 from shoal_fleet.pki.authorities import Authorities
 from shoal_fleet.pki.authority import Authority
 from shoal_fleet.pki.certificates import CLIENT_DAYS
@@ -57,16 +60,19 @@ def create_token(
     now: float,
     project: str = DEFAULT_PROJECT,
     replaces: str | None = None,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, float]:
     """Make a token for one new device of that name; returns it, for the only time, and when it ends.
 
     `replaces` is the id of the device whose place the new one takes: it is shut out when the new one enrols, in the
-    project that it is in then.
+    project that it is in then, and the new one has its labels. Another has `labels`.
 
     Raises:
         NotFound: no such project.
         Conflict: there is such a device, or no publisher has registered, whose root the token must name.
+        Refused: labels that can't be ones.
     """
+    check_labels(labels)
     secret = secrets.token_urlsafe(32)
     with writing(session):
         check_project(session, project)
@@ -76,6 +82,7 @@ def create_token(
             secret_sha256=_digest(secret),
             name=name,
             project=project,
+            labels=json.dumps(dict(labels)),
             created_at=now,
             expires_at=now + ttl_s,
             replaces=replaces,
@@ -152,6 +159,7 @@ def enrol(session: Session, *, secret: str, claim: Claim, terms: Terms, now: flo
         )
         session.add(device)
         session.flush()
+        put_labels(session, device.id, json.loads(token.labels))
         certificate = _issue_certificate(session, device, claim, authority, terms=terms, now=now)
         root = find_root(session, by=token.created_at)
         answer = _write_answer(device, certificate, root=root, authority=authority, addresses=terms.addresses)
@@ -221,6 +229,7 @@ def _issue_certificate(
 
 def _replace(session: Session, old: Device, new: Device, *, take_over: TakeOver, now: float) -> None:
     take_over(session, old, new, now)
+    move_labels(session, old=old.id, new=new.id)
     detail = {"replaces": old.id, "name": new.name}
     audit.append(session, actor=f"device:{new.id}", action="device.replaced", subject=old.id, detail=detail, now=now)
 

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("device", sa.Column("renews", sa.Boolean(), server_default=sa.text("0"), nullable=False))
+    op.add_column("device", sa.Column("renews", sa.Boolean(), server_default=sa.false(), nullable=False))
     op.add_column("device", sa.Column("held_at", sa.Double(), nullable=True))
     op.add_column("device", sa.Column("held_reason", sa.Text(), nullable=True))
     op.add_column("device", sa.Column("lineage", sa.Text(), nullable=True))

@@ -1,0 +1,1 @@
+"""What people write on devices, to tell them apart."""

@@ -1,0 +1,1 @@
+"""Which devices does an expression mean?"""
