@@ -60,6 +60,7 @@ from shoal_fleet.renewal import routes as renewal
 from shoal_fleet.renewal import service as renewal_service
 from shoal_fleet.revocations import Revocations
 from shoal_fleet.rollouts import approvals
+from shoal_fleet.rollouts import engine as rollout_engine
 from shoal_fleet.rollouts import routes as rollouts
 from shoal_fleet.rollouts.takeover import take_over
 from shoal_fleet.secrets import routes as secrets
@@ -152,6 +153,7 @@ class Server:
             background.append(tasks.create_task(self._evictions.serve()))
             background.append(tasks.create_task(keep_watchdog()))
             background.append(tasks.create_task(self._watch_logins()))
+            background.append(tasks.create_task(self._drive_rollouts()))
             async with self._messaging:
                 serving = [
                     tasks.create_task(self._operators.serve(sockets=[self._operators_socket])),
@@ -375,6 +377,17 @@ class Server:
                 await asyncio.to_thread(self._vouching.look)
             except Exception:
                 _log.exception("logins were not looked at; trying again in %.0f s", LOOK_EVERY_S)
+
+    async def _drive_rollouts(self) -> None:
+        """Take rollouts in waves as far as they go, again and again."""
+        engine = rollout_engine.Engine(self._sessions, vault=self._keys.vault, clock=self._clock)
+        while True:
+            await asyncio.sleep(rollout_engine.LOOK_EVERY_S)
+            try:
+                if await asyncio.to_thread(engine.look):
+                    self._messaging.wake()
+            except Exception:
+                _log.exception("rollouts were not looked at; trying again in %.0f s", rollout_engine.LOOK_EVERY_S)
 
     async def _keep_up(self) -> None:
         """Renew what is due, again and again; what fails is tried again the next time."""

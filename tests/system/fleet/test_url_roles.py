@@ -43,6 +43,7 @@ WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/api/v1/devices/{device}/revoke": {"POST": OPERATOR},
     "/api/v1/devices/{device}/decommission": {"POST": OPERATOR},
     "/api/v1/devices/{device}/release-hold": {"POST": OPERATOR},
+    "/api/v1/devices/{device}/labels": {"PATCH": OPERATOR},
     "/api/v1/devices/{device}/rename": {"POST": OPERATOR},
     "/api/v1/devices/{device}/replacement": {"POST": OPERATOR},
     "/api/v1/devices/{device}/move": {"POST": ADMIN},
@@ -68,11 +69,16 @@ WHO_MAY: Mapping[str, Mapping[str, str]] = {
     "/api/v1/releases/{name}/{version}": {"GET": VIEWER},
     "/api/v1/releases/{name}/move": {"POST": ADMIN},
     "/api/v1/rollouts": {"GET": VIEWER, "POST": OPERATOR},
+    "/api/v1/rollouts/preview": {"POST": OPERATOR},
     "/api/v1/rollouts/policy": {"GET": VIEWER, "POST": ADMIN},
     "/api/v1/rollouts/policy/approve": {"POST": ADMIN},
     "/api/v1/rollouts/{rollout}": {"GET": VIEWER},
     "/api/v1/rollouts/{rollout}/approve": {"POST": OPERATOR},
     "/api/v1/rollouts/{rollout}/abort": {"POST": OPERATOR},
+    "/api/v1/rollouts/{rollout}/pause": {"POST": OPERATOR},
+    "/api/v1/rollouts/{rollout}/resume": {"POST": OPERATOR},
+    "/api/v1/rollouts/{rollout}/roll-back": {"POST": OPERATOR},
+    "/api/v1/rollouts/{rollout}/retry": {"POST": OPERATOR},
     "/api/v1/answers": {"GET": VIEWER},
     "/api/v1/answers/count": {"GET": VIEWER},
     "/api/v1/events": {"GET": VIEWER},
@@ -132,6 +138,8 @@ FLEET_WIDE = (
 
 BODIES: Mapping[str, Mapping[str, object]] = {
     "/api/v1/devices/{device}/rename": {"name": "egret"},
+    "/api/v1/devices/{device}/labels": {"labels": {}},
+    "/api/v1/rollouts/{rollout}/roll-back": {"wave": 1},
     "/api/v1/devices/{device}/secrets/{name}": {"counter": 1, "sealed": "AAAA"},
     "/api/v1/devices/{device}/move": {"project": "empty"},
     "/api/v1/releases/{name}/move": {"project": "empty"},
@@ -324,7 +332,7 @@ def test_an_object_of_another_project_is_not_there(world: World) -> None:
         tried.add((method, path))
         for name in (f"{needed} elsewhere", "admin elsewhere"):
             headers = world.callers[name].headers
-            body = BODIES.get(path, {}) if method == "POST" else None
+            body = BODIES.get(path, {}) if method in ("POST", "PATCH") else None
             reply = world.http.request(method, fill(path, there=world.there), json=body, headers=headers)
             assert reply.status_code == 404, (name, method, path, reply.text)
     assert {(method, path) for path, _, method, _ in THERE} <= tried

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.live import Live
 
-from shoal_fleet.command import policy
+from shoal_fleet.command import policy, rollout_plan, rollout_steering
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import CommandError, Unreachable
 from shoal_fleet.command.output import Columns, print_result, print_table, printable, table, when
@@ -32,7 +32,7 @@ _LIST_COLUMNS: Columns[Rollout] = {
     "STARTED (UTC)": lambda rollout: when(rollout.created_at),
 }
 _POLL_S = 0.5
-_ENDED = {"succeeded", "failed", "aborted"}
+_ENDED = {"succeeded", "failed", "aborted", "rolled back"}
 _WAITING = "waiting"
 
 
@@ -81,8 +81,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         example="shoal rollout approve 12",
         run=_approve,
     )
+    rollout_plan.add_parser(actions)
+    others = rollout_steering.add_parsers(actions)
     policy.add_parser(actions)
-    for parser in (show, watch, abort, approve):
+    for parser in (show, watch, abort, approve, *others):
         parser.add_argument("id", type=int, help="number of the rollout")
     for parser in (start, watch):
         parser.add_argument(
@@ -229,8 +231,10 @@ def _progress() -> Iterator[Callable[[RolloutDetail], None]]:
     said: set[str] = set()
 
     def say(rollout: RolloutDetail) -> None:
-        for attempt in rollout.devices:
-            line = printable(f"{attempt.name}: {attempt.state} {attempt.update}".rstrip())
+        lines = [f"rollout {rollout.id} is {rollout.state}: {rollout.reason}"] if rollout.reason else []
+        lines += [f"wave {wave.number} {wave.state}: {wave.verdict}" for wave in rollout.waves if wave.verdict]
+        lines += [f"{attempt.name}: {attempt.state} {attempt.update}".rstrip() for attempt in rollout.devices]
+        for line in map(printable, lines):
             if line not in said:
                 said.add(line)
                 print(line, file=sys.stderr, flush=True)
@@ -240,8 +244,12 @@ def _progress() -> Iterator[Callable[[RolloutDetail], None]]:
 
 def _summary(rollout: RolloutDetail) -> str:
     lines = [f"rollout {rollout.id} of {rollout.release} {rollout.version}: {_state(rollout)}"]
+    lines += [f"  {rollout.reason}"] if rollout.reason else []
     people = (("started", [rollout.created_by] if rollout.created_by else []), ("approved", rollout.approved_by))
     lines += [f"  {verb} by {', '.join(names)}" for verb, names in people if names]
+    for wave in rollout.waves:
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(wave.counts.items())) or "no device"
+        lines.append(f"  wave {wave.number} {wave.state}: {counts}" + (f"; {wave.verdict}" if wave.verdict else ""))
     for attempt in rollout.devices:
         state = (
             attempt.state if attempt.state in _ENDED or not attempt.update else f"{attempt.state} ({attempt.update})"

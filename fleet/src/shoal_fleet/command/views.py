@@ -139,6 +139,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     counts: dict[str, int]
     created_at: Seconds
+    reason: str = ""
     created_by: str = ""
     approvals_needed: int = 0
     approved_by: tuple[str, ...] = ()
@@ -151,12 +152,31 @@ class Attempt(msgspec.Struct, frozen=True):
     state: str
     update: str
     reason: str
+    wave: int = 1
+
+
+class RolloutWave(msgspec.Struct, frozen=True, kw_only=True):
+    """One wave of a rollout."""
+
+    number: int
+    state: str
+    verdict: str
+    counts: dict[str, int]
+    soak_s: float = 0.0
+    soaking_at: Seconds | None = None
 
 
 class RolloutDetail(Rollout, frozen=True, kw_only=True):
     """A rollout, device by device."""
 
     devices: tuple[Attempt, ...]
+    waves: tuple[RolloutWave, ...] = ()
+
+
+class RolloutPreview(msgspec.Struct, frozen=True):
+    """Names of devices, wave by wave."""
+
+    waves: tuple[tuple[str, ...], ...]
 
 
 class PolicyProposal(msgspec.Struct, frozen=True):

@@ -104,9 +104,10 @@ def find_approvals(session: Session, rollout: Rollout) -> Mapping[str, str]:
 
 
 def content_digest(session: Session, rollout: Rollout) -> str:
-    """SHA-256 of all that is approved: the release, the devices, and the limits that they judge it by."""
+    """SHA-256 of all that is approved: the release, the devices, the limits that they judge it by, waves and gates."""
     devices = session.scalars(
         select(RolloutDevice.device_id).where(RolloutDevice.rollout_id == rollout.id).order_by(RolloutDevice.device_id)
     ).all()
     fields: list[str | int] = [rollout.id, rollout.manifest_sha256, rollout.probation, rollout.created_by, *devices]
+    fields += [rollout.plan] if rollout.plan else []
     return hashlib.sha256(canonical(fields)).hexdigest()

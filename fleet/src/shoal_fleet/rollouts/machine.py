@@ -1,11 +1,20 @@
 """How does a device's report move a rollout?
 
-Rules only. A device that was assigned is moved by what it reports of itself and by nothing else; the one exception is
-an abort. Until enough people have approved a rollout its devices wait, and know nothing of it.
+Rules only. A device that was assigned is moved by what it reports of itself and by nothing else; the exceptions are an
+abort and a roll back. Until enough people have approved a rollout, and until its wave begins, a device waits and knows
+nothing of it.
 
-    waiting ──► assigned ──► updating ──► succeeded   it runs the release, and has committed it
-       │            │            ├──────► failed      it went back or refused, and says why
-       └────────────┴────────────┴──────► aborted     an operator stopped it, or a newer rollout took its place
+    waiting ──► assigned ──► updating ──► succeeded ──► rolled back   what it ran before was assigned again
+       │            │            │            ├───────► failed        it runs another release again
+       │            │            ├──────────────────► failed        it went back or refused, and says why
+       └────────────┴────────────┴──────────────────► aborted       an operator stopped it, or a newer rollout
+                                                                      took its place
+
+A rollout in waves, and each of its waves:
+
+    waiting ──► running ◄──► paused      waiting ──► running ──► soaking ──► passed
+       │           │            │                        └───────────┴─────► stopped
+       └───────────┴────────────┴──► succeeded, failed, aborted
 """
 
 import enum
@@ -34,6 +43,7 @@ class DeviceState(enum.Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     ABORTED = "aborted"
+    ROLLED_BACK = "rolled back"
 
 
 class RolloutState(enum.Enum):
@@ -42,9 +52,23 @@ class RolloutState(enum.Enum):
     WAITING = "waiting"
     """For other people to approve it."""
     RUNNING = "running"
+    PAUSED = "paused"
+    """No device is told any more; those that were go on."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     ABORTED = "aborted"
+
+
+class WaveState(enum.Enum):
+    """How far one wave of a rollout is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SOAKING = "soaking"
+    """All its devices have ended; they run the release for a while before the next wave begins."""
+    PASSED = "passed"
+    STOPPED = "stopped"
+    """Its gate didn't hold."""
 
 
 MOVES: dict[DeviceState, frozenset[DeviceState]] = {
@@ -53,19 +77,20 @@ MOVES: dict[DeviceState, frozenset[DeviceState]] = {
         {DeviceState.UPDATING, DeviceState.SUCCEEDED, DeviceState.FAILED, DeviceState.ABORTED}
     ),
     DeviceState.UPDATING: frozenset({DeviceState.SUCCEEDED, DeviceState.FAILED, DeviceState.ABORTED}),
-    DeviceState.SUCCEEDED: frozenset(),
+    DeviceState.SUCCEEDED: frozenset({DeviceState.FAILED, DeviceState.ROLLED_BACK}),
     DeviceState.FAILED: frozenset(),
     DeviceState.ABORTED: frozenset(),
+    DeviceState.ROLLED_BACK: frozenset(),
 }
 """To which states each state may be moved."""
 
-OPEN = frozenset(state for state, moves in MOVES.items() if moves)
+OPEN = frozenset({DeviceState.WAITING, DeviceState.ASSIGNED, DeviceState.UPDATING})
 """States of a device that isn't done yet."""
 
 UNDER_WAY = OPEN - {DeviceState.WAITING}
 """States of a device that has been told of the rollout."""
 
-UNFINISHED = frozenset({RolloutState.WAITING, RolloutState.RUNNING})
+UNFINISHED = frozenset({RolloutState.WAITING, RolloutState.RUNNING, RolloutState.PAUSED})
 """States of a rollout that can still be stopped."""
 
 
@@ -116,7 +141,22 @@ def sum_up(states: Iterable[DeviceState]) -> RolloutState:
         return RolloutState.RUNNING
     if DeviceState.FAILED in found:
         return RolloutState.FAILED
-    return RolloutState.ABORTED if DeviceState.ABORTED in found else RolloutState.SUCCEEDED
+    return RolloutState.ABORTED if found & {DeviceState.ABORTED, DeviceState.ROLLED_BACK} else RolloutState.SUCCEEDED
+
+
+def runs_another(attempt: Attempt, reported: Reported) -> str | None:
+    """What a device that succeeded runs in place of the release, by a report of after it was told; None: the release.
+
+    While an update of the model is under way nothing is settled yet.
+    """
+    slot = _slot_of(reported, attempt.target.release)
+    if (reported.epoch, reported.generation) < attempt.order or not _is_settled(
+        reported.update, release=attempt.target.release
+    ):
+        return None
+    if slot is None or slot.current is None:
+        return "nothing"
+    return None if _is_same(slot.current, attempt.target) else f"{slot.current.release} {slot.current.version}"
 
 
 def kept_without(reported: Reported, *, target: ReleaseReference) -> ReleaseReference | None:

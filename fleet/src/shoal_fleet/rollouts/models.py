@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Enum, ForeignKey, Index, LargeBinary, String,
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shoal_fleet.database import Base
-from shoal_fleet.rollouts.machine import DeviceState, RolloutState
+from shoal_fleet.rollouts.machine import DeviceState, RolloutState, WaveState
 
 
 def _state(kind: type[enum.Enum]) -> Enum:
@@ -34,6 +34,10 @@ class Rollout(Base):
     """Who answers for `created_by` (`access.roles.Known`)."""
     approvals_needed: Mapped[int] = mapped_column(server_default=text("0"))
     """Of people other than who started it, before any device is told."""
+    plan: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    """Waves and gates, as `plan.write_plan` writes them; empty where all devices are told at once."""
+    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    """Why it is paused or ended, where a gate or a person says more than its state."""
     created_at: Mapped[float]
     finished_at: Mapped[float | None]
 
@@ -51,9 +55,29 @@ class RolloutDevice(Base):
     epoch: Mapped[int] = mapped_column(BigInteger)
     """With `generation`: the first desired document that named the release for this rollout; 0 while it waits."""
     generation: Mapped[int] = mapped_column(BigInteger)
+    wave: Mapped[int] = mapped_column(server_default=text("1"))
+    before_sha256: Mapped[str] = mapped_column(String(64), server_default=text("''"))
+    """Manifest of what it ran when it was told; empty where it had nothing of the model, or isn't told yet."""
     assigned_at: Mapped[float]
     changed_at: Mapped[float]
     """When the state was last moved."""
+
+
+class RolloutWave(Base):
+    """How far one wave of a rollout is. A rollout without a plan has none."""
+
+    __tablename__ = "rollout_wave"
+
+    rollout_id: Mapped[int] = mapped_column(ForeignKey("rollout.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    """From 1."""
+    state: Mapped[WaveState] = mapped_column(_state(WaveState))
+    verdict: Mapped[str] = mapped_column(Text, default="")
+    """What its gate found last, in words."""
+    started_at: Mapped[float | None]
+    soaking_at: Mapped[float | None]
+    """Since when all its devices have ended."""
+    finished_at: Mapped[float | None]
 
 
 class RolloutApproval(Base):

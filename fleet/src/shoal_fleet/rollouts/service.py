@@ -1,6 +1,7 @@
 """How does a rollout start, how do reports move it, and how does it end?
 
-It starts as one that waits; without a policy that asks for approvals its devices are told in the same transaction.
+It starts as one that waits; without a policy that asks for approvals its devices, or those of its first wave, are told
+in the same transaction. What follows in waves is `engine.py`'s.
 
 A state is moved by one UPDATE whose WHERE names the old state: of two who move it, one does. All else that a move
 brings about is in the same transaction. What a report says is always judged from the stored one, so a report that comes
@@ -24,13 +25,13 @@ from shoal_fleet.audit import service as audit
 from shoal_fleet.database import writing
 from shoal_fleet.devices import service as devices
 from shoal_fleet.devices.models import Device
-from shoal_fleet.errors import Conflict, FleetError, NotFound, Refused
+from shoal_fleet.errors import Conflict, FleetError, NotFound
 from shoal_fleet.kek.vault import Vault
 from shoal_fleet.releases import service as releases
 from shoal_fleet.releases.models import Release
 from shoal_fleet.releases.revocation import check_assignable
-from shoal_fleet.rollouts.agent_fit import check_fits
 from shoal_fleet.rollouts.assignment import assign, open_release
+from shoal_fleet.rollouts.choosing import check_agent_fits, choose_devices
 from shoal_fleet.rollouts.desired import write_desired
 from shoal_fleet.rollouts.machine import (
     OPEN,
@@ -40,16 +41,17 @@ from shoal_fleet.rollouts.machine import (
     DeviceState,
     RolloutState,
     Verdict,
+    WaveState,
     judge,
     kept_without,
     may_move,
+    runs_another,
     sum_up,
 )
-from shoal_fleet.rollouts.models import Rollout, RolloutDevice
+from shoal_fleet.rollouts.models import Rollout, RolloutDevice, RolloutWave
+from shoal_fleet.rollouts.plan import Plan, write_plan
 from shoal_fleet.rollouts.policy import check_person, find_approvals_needed
-
-ALL = "all"
-"""Stands for every device that is neither revoked nor held."""
+from shoal_fleet.rollouts.wave_devices import divide_into_waves
 
 NAMED_DEVICES = 50
 """How many devices an entry of the audit log names."""
@@ -65,8 +67,9 @@ class RolloutStart(NamedTuple):
     release: str
     version: int
     devices: Sequence[str]
-    """Ids or names, or ALL alone."""
+    """Ids or names, or ALL alone. Empty where the plan has an expression for them."""
     probation: ProbationLimits
+    plan: Plan = Plan()
 
 
 def start(
@@ -81,16 +84,17 @@ def start(
 
     Raises:
         NotFound: no such release, or no such device.
-        Refused: a release below the floor of its model, no device, a revoked one, or one that would be assigned more
-            than the broker takes.
+        Refused: a release below the floor of its model, no device, a revoked one, one that would be assigned more than
+            the broker takes, or an expression or waves that mean nothing.
         WrongRole: it needs approvals, and it isn't known who answers for `by`.
     """
     with writing(session):
         release = releases.find_release(session, name=wanted.release, version=wanted.version)
         check_assignable(session, release)
         project = project_of_release(session, release.name)
-        chosen = _choose_devices(session, wanted.devices, project=project)
-        _check_agent_fits(session, release, chosen)
+        chosen = choose_devices(session, wanted.devices, target=wanted.plan.target, project=project, now=now)
+        check_agent_fits(session, release, chosen)
+        waves = divide_into_waves(session, chosen, plan=wanted.plan, seed=release.manifest_sha256, now=now)
         needed = find_approvals_needed(session, project)
         rollout = Rollout(
             release=release.name,
@@ -101,65 +105,71 @@ def start(
             created_by=by,
             person=(by if person is None else person) if needed == 0 else check_person(by, person),
             approvals_needed=needed,
+            plan=write_plan(wanted.plan),
             created_at=now,
             finished_at=None,
         )
         session.add(rollout)
         session.flush()
         for device in chosen:
-            session.add(
-                RolloutDevice(
-                    rollout_id=rollout.id,
-                    device_id=device.id,
-                    state=DeviceState.WAITING,
-                    epoch=0,
-                    generation=0,
-                    assigned_at=now,
-                    changed_at=now,
-                )
-            )
-        record(
-            session,
-            rollout,
-            "created",
-            by=by,
-            detail={"devices": [device.id for device in chosen[:NAMED_DEVICES]], "approvals": rollout.approvals_needed},
-            now=now,
+            add_device(session, rollout, device, wave=waves.get(device.id, 1), now=now)
+        session.add_all(
+            RolloutWave(rollout_id=rollout.id, number=number, state=WaveState.WAITING, verdict="")
+            for number in range(1, len(wanted.plan.waves) + 1)
         )
+        detail = {"devices": [device.id for device in chosen[:NAMED_DEVICES]], "approvals": rollout.approvals_needed}
+        if rollout.plan:
+            detail["plan"] = msgspec.json.decode(rollout.plan)
+        record(session, rollout, "created", by=by, detail=detail, now=now)
         if rollout.approvals_needed == 0:
             launch(session, rollout, by=by, vault=vault, now=now)
     return rollout
 
 
 def launch(session: Session, rollout: Rollout, *, by: str, vault: Vault, now: float) -> None:
-    """Assign the devices of a rollout that waits, in the caller's transaction.
+    """Assign the devices of a rollout that waits, or those of its first wave, in the caller's transaction.
 
     Raises:
         Refused: the release is below the floor of its model by now, or a device would be assigned more than the broker
             takes.
     """
-    release = releases.find_release(session, name=rollout.release, version=rollout.version)
-    check_assignable(session, release)
-    opened = open_release(session, release, vault=vault)
-    probation = _probation(rollout)
-    newer = []
-    for row, device in list_attempts(session, rollout.id):
-        if device.revoked_at is not None:
-            _move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
-        elif may_move(row.state, DeviceState.ASSIGNED):
-            _supersede(session, device, by=rollout, now=now)
-            newer += [device.id] if _runs_newer(device, rollout) else []
-            assignment = assign(session, opened, device=device, probation=probation)
-            row.epoch, row.generation = write_desired(
-                session, device=device, release=release.name, assignment=assignment, now=now
-            )
-            row.assigned_at = now
-            session.flush()
-            _move(session, row, Verdict(DeviceState.ASSIGNED), now=now)
+    first = session.get(RolloutWave, (rollout.id, 1))
+    newer = tell(session, rollout, wave=None if first is None else 1, vault=vault, now=now)
+    if first is not None:
+        first.state, first.started_at = WaveState.RUNNING, now
     rollout.state = RolloutState.RUNNING
     session.flush()
     record(session, rollout, "rolled_back" if newer else "started", by=by, detail=_named(newer), now=now)
     _finish(session, rollout, now=now)
+
+
+def tell(session: Session, rollout: Rollout, *, wave: int | None, vault: Vault, now: float) -> Sequence[str]:
+    """Assign the release to the devices of a wave that wait, or to all that do; in the caller's transaction.
+
+    Returns the ids of those that run a newer one. Raises as `launch`.
+    """
+    release = releases.find_release(session, name=rollout.release, version=rollout.version)
+    check_assignable(session, release)
+    opened = open_release(session, release, vault=vault)
+    probation = probation_of(rollout)
+    newer = []
+    for row, device in list_attempts(session, rollout.id):
+        if row.state is not DeviceState.WAITING or wave not in (None, row.wave):
+            continue
+        if device.revoked_at is not None:
+            move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
+            continue
+        _supersede(session, device, by=rollout, now=now)
+        newer += [device.id] if _runs_newer(device, rollout) else []
+        assignment = assign(session, opened, device=device, probation=probation)
+        row.before_sha256 = _runs_now(device, rollout)
+        row.epoch, row.generation = write_desired(
+            session, device=device, release=release.name, assignment=assignment, now=now
+        )
+        row.assigned_at = now
+        session.flush()
+        move(session, row, Verdict(DeviceState.ASSIGNED), now=now)
+    return newer
 
 
 def follow(session: Session, *, device: Device, vault: Vault, now: float) -> None:
@@ -174,12 +184,13 @@ def follow(session: Session, *, device: Device, vault: Vault, now: float) -> Non
         if row.state not in UNDER_WAY:
             continue
         verdict = judge(Attempt(_reference(rollout), (row.epoch, row.generation)), reported)
-        if not _move(session, row, verdict, now=now):
+        if not move(session, row, verdict, now=now):
             continue
         if verdict.state is DeviceState.FAILED:
             _record_failure(session, device, rollout, reported, reason=verdict.reason, now=now)
             _take_back(session, device, reported, rollout, vault=vault, now=now)
         _finish(session, rollout, now=now)
+    _look_again(session, device, reported, now=now)
 
 
 def abort(session: Session, rollout_id: int, *, by: str, vault: Vault, now: float) -> Rollout:
@@ -191,21 +202,25 @@ def abort(session: Session, rollout_id: int, *, by: str, vault: Vault, now: floa
     """
     with writing(session):
         rollout = find_rollout(session, rollout_id)
-        if not _end(session, rollout, RolloutState.ABORTED, now=now):
+        if not end(session, rollout, RolloutState.ABORTED, now=now):
             raise Conflict(f"rollout {rollout_id}: has {rollout.state.value} already, expected it to be running")
         record(session, rollout, "aborted", by=by, detail={}, now=now)
-        rows = session.scalars(
-            select(RolloutDevice).where(RolloutDevice.rollout_id == rollout_id, RolloutDevice.state.in_(OPEN))
-        ).all()
-        for row in rows:
-            was_told = row.state in UNDER_WAY
-            if not _move(session, row, Verdict(DeviceState.ABORTED, "stopped by an operator"), now=now):
-                continue
-            device = devices.find_device(session, row.device_id)
-            if was_told and device.revoked_at is None:
-                reported = devices.last_reported(device)
-                _take_back(session, device, reported, rollout, vault=vault, now=now)
+        stop_open(session, rollout, reason="stopped by an operator", vault=vault, now=now)
     return rollout
+
+
+def stop_open(session: Session, rollout: Rollout, *, reason: str, vault: Vault, now: float) -> None:
+    """Tell the devices that haven't ended to keep, or to go back to, what they ran; in the caller's transaction."""
+    rows = session.scalars(
+        select(RolloutDevice).where(RolloutDevice.rollout_id == rollout.id, RolloutDevice.state.in_(OPEN))
+    ).all()
+    for row in rows:
+        was_told = row.state in UNDER_WAY
+        if not move(session, row, Verdict(DeviceState.ABORTED, reason), now=now):
+            continue
+        device = devices.find_device(session, row.device_id)
+        if was_told and device.revoked_at is None:
+            _take_back(session, device, devices.last_reported(device), rollout, vault=vault, now=now)
 
 
 def drop_revoked(session: Session, *, now: float) -> None:
@@ -221,7 +236,7 @@ def drop_revoked(session: Session, *, now: float) -> None:
         return
     with writing(session):
         for row, rollout in rows:
-            _move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
+            move(session, row, Verdict(DeviceState.ABORTED, REVOKED), now=now)
             _finish(session, rollout, now=now)
 
 
@@ -253,6 +268,12 @@ def list_attempts(session: Session, rollout_id: int) -> list[tuple[RolloutDevice
     return [(row, device) for row, device in rows]
 
 
+def list_waves(session: Session, rollout_id: int) -> Sequence[RolloutWave]:
+    """Its waves, the first one first; none where all devices were told at once."""
+    wanted = select(RolloutWave).where(RolloutWave.rollout_id == rollout_id).order_by(RolloutWave.number)
+    return session.scalars(wanted).all()
+
+
 def record(
     session: Session, rollout: Rollout, event: str, *, by: str, detail: Mapping[str, object], now: float
 ) -> None:
@@ -262,43 +283,51 @@ def record(
     audit.append(session, actor=by, action=f"rollout.{event}", subject=subject, detail=named, now=now)
 
 
-def _choose_devices(session: Session, names: Sequence[str], *, project: str) -> list[Device]:
-    if list(names) == [ALL]:
-        there = [one for one in devices.list_devices(session) if one.revoked_at is None and one.held_at is None]
-        chosen = [device for device in there if device.project == project]
-    else:
-        chosen = list({device.id: device for device in (devices.find_device(session, one) for one in names)}.values())
-    revoked = [device.name for device in chosen if device.revoked_at is not None]
-    if revoked:
-        raise Refused(f"device {revoked[0]!r}: is revoked, expected one that can still be updated")
-    held = [device.name for device in chosen if device.held_at is not None]
-    if held:
-        raise Refused(f"device {held[0]!r}: is held; look at `shoal device show`, then `shoal device release-hold`")
-    strangers = [device for device in chosen if device.project != project]
-    if strangers:
-        raise Refused(
-            f"device {strangers[0].name!r}: expected one of the release's project {project}, found one of "
-            f"{strangers[0].project}"
+def add_device(session: Session, rollout: Rollout, device: Device, *, wave: int, now: float) -> None:
+    """Have a device wait in a wave, in the caller's transaction."""
+    session.add(
+        RolloutDevice(
+            rollout_id=rollout.id,
+            device_id=device.id,
+            state=DeviceState.WAITING,
+            epoch=0,
+            generation=0,
+            wave=wave,
+            before_sha256="",
+            assigned_at=now,
+            changed_at=now,
         )
-    if not chosen:
-        raise Refused("rollout: expected at least one device, found none")
-    return chosen
-
-
-def _check_agent_fits(session: Session, release: Release, chosen: Sequence[Device]) -> None:
-    """Raises Refused: it is a release of the agent, and one of the devices can't take it."""
-    agent = releases.read_manifest(session, release).agent
-    if agent is not None:
-        reported = [(device.name, devices.last_reported(device)) for device in chosen]
-        check_fits(agent, reported, what=f"release {release.name} {release.version}")
+    )
 
 
 def _supersede(session: Session, device: Device, *, by: Rollout, now: float) -> None:
     for row, rollout in _open_attempts(session, device_id=device.id):
         is_newer = row.state is DeviceState.WAITING and rollout.id > by.id
         if rollout.release == by.release and rollout.id != by.id and not is_newer:
-            _move(session, row, Verdict(DeviceState.ABORTED, f"rollout {by.id} took its place"), now=now)
+            move(session, row, Verdict(DeviceState.ABORTED, f"rollout {by.id} took its place"), now=now)
             _finish(session, rollout, now=now)
+
+
+def _look_again(session: Session, device: Device, reported: Reported, *, now: float) -> None:
+    """Move a device that had succeeded and runs something else again, if nobody had it do so since."""
+    newest = (
+        select(RolloutDevice, Rollout)
+        .join(Rollout, Rollout.id == RolloutDevice.rollout_id)
+        .where(RolloutDevice.device_id == device.id)
+        .order_by(RolloutDevice.rollout_id.desc())
+    )
+    seen: set[str] = set()
+    for row, rollout in session.execute(newest):
+        if rollout.release in seen:
+            continue
+        seen.add(rollout.release)
+        if row.state is DeviceState.SUCCEEDED:
+            other = runs_another(Attempt(_reference(rollout), (row.epoch, row.generation)), reported)
+            if other is not None and move(
+                session, row, Verdict(DeviceState.FAILED, f"it succeeded, and runs {other} since"), now=now
+            ):
+                detail = {"release": rollout.release, "version": rollout.version, "runs": other}
+                record(session, rollout, "undone", by=f"device:{device.id}", detail=detail, now=now)
 
 
 def _open_attempts(session: Session, *, device_id: str) -> list[tuple[RolloutDevice, Rollout]]:
@@ -311,7 +340,7 @@ def _open_attempts(session: Session, *, device_id: str) -> list[tuple[RolloutDev
     return [(row, rollout) for row, rollout in rows]
 
 
-def _move(session: Session, row: RolloutDevice, verdict: Verdict, *, now: float) -> bool:
+def move(session: Session, row: RolloutDevice, verdict: Verdict, *, now: float) -> bool:
     """Move a device to another state; False where the rules don't allow it or somebody else has moved it."""
     if not may_move(row.state, verdict.state):
         return False
@@ -328,13 +357,17 @@ def _move(session: Session, row: RolloutDevice, verdict: Verdict, *, now: float)
 
 
 def _finish(session: Session, rollout: Rollout, *, now: float) -> None:
+    """End a rollout of which nothing is open. One in waves ends with the last of them, which its gate judges."""
+    if session.get(RolloutWave, (rollout.id, 1)) is not None:
+        return
     states = session.scalars(select(RolloutDevice.state).where(RolloutDevice.rollout_id == rollout.id)).all()
     state = sum_up(states)
-    if state not in UNFINISHED and _end(session, rollout, state, now=now):
+    if state not in UNFINISHED and end(session, rollout, state, now=now):
         record(session, rollout, "ended", by=audit.FLEET, detail={"state": state.value}, now=now)
 
 
-def _end(session: Session, rollout: Rollout, state: RolloutState, *, now: float) -> bool:
+def end(session: Session, rollout: Rollout, state: RolloutState, *, now: float) -> bool:
+    """End a rollout; False where somebody else has."""
     ended = session.execute(
         update(Rollout)
         .where(Rollout.id == rollout.id, Rollout.state.in_(UNFINISHED))
@@ -359,7 +392,7 @@ def _take_back(
         try:
             release = _find_by_digest(session, kept)
             opened = open_release(session, release, vault=vault)
-            assignment = assign(session, opened, device=device, probation=_probation(rollout))
+            assignment = assign(session, opened, device=device, probation=probation_of(rollout))
         except (FleetError, WireError) as error:
             # Without an assignment the device keeps it all the same; its report must not be lost over this.
             _log.error("device %s keeps %s %d unassigned: %s", device.id, kept.release, kept.version, error)
@@ -386,6 +419,14 @@ def _record_failure(
     )
 
 
+def _runs_now(device: Device, rollout: Rollout) -> str:
+    """Manifest of what the device has of the model; empty where that is nothing, or the release itself."""
+    reported = devices.last_reported(device)
+    slots = () if reported is None else reported.slots
+    current = next((slot.current for slot in slots if slot.release == rollout.release), None)
+    return "" if current is None or current.manifest_sha256 == rollout.manifest_sha256 else current.manifest_sha256
+
+
 def _runs_newer(device: Device, rollout: Rollout) -> bool:
     reported = devices.last_reported(device)
     slots = () if reported is None else reported.slots
@@ -410,7 +451,8 @@ def _reference(rollout: Rollout) -> ReleaseReference:
     return ReleaseReference(rollout.release, rollout.version, rollout.manifest_sha256)
 
 
-def _probation(rollout: Rollout) -> ProbationLimits:
+def probation_of(rollout: Rollout) -> ProbationLimits:
+    """Limits that its devices judge the release by."""
     return msgspec.json.decode(rollout.probation, type=ProbationLimits)
 
 

@@ -56,6 +56,16 @@ def list_matching(session: Session, text: str, *, now: float) -> Sequence[Device
     return _run(lambda: session.scalars(select(Device).where(condition).order_by(*order)).all(), text)
 
 
+def select_matching(session: Session, text: str, *, now: float) -> frozenset[str]:
+    """Ids of all devices that an expression means.
+
+    Raises:
+        Refused: as `check_text`.
+    """
+    condition = to_sql(check_text(text), now=now)
+    return frozenset(_run(lambda: session.scalars(select(Device.id).where(condition)).all(), text))
+
+
 def matches(session: Session, text: str, device: Device, *, now: float) -> bool:
     """Whether an expression means a device.
 

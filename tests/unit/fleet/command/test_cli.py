@@ -1,6 +1,7 @@
 """Does every command say how it is used, and end with the exit code that it should?"""
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_all_commands_are_there() -> None:
 def test_help_has_an_example_that_can_be_parsed(prog: str) -> None:
     help_text = PARSERS[prog].format_help()
     _, _, example = help_text.partition("example:\n")
-    words = example.strip().split()
+    words = shlex.split(example)
     assert words[0] == "shoal"
     make_parser().parse_args(words[1:])
     assert f"shoal {' '.join(words[1:])}".startswith(prog)

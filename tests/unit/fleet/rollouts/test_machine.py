@@ -124,8 +124,9 @@ def test_a_device_whose_journal_is_unreadable_has_failed_and_goes_back_to_what_i
 def test_what_has_ended_is_never_moved() -> None:
     assert {DeviceState.WAITING, DeviceState.ASSIGNED, DeviceState.UPDATING} == OPEN
     assert {DeviceState.ASSIGNED, DeviceState.UPDATING} == machine.UNDER_WAY
-    for old, new in itertools.product(set(DeviceState) - OPEN, DeviceState):
+    for old, new in itertools.product(set(DeviceState) - OPEN - {DeviceState.SUCCEEDED}, DeviceState):
         assert not may_move(old, new)
+    assert MOVES[DeviceState.SUCCEEDED] == {DeviceState.FAILED, DeviceState.ROLLED_BACK}
     assert not may_move(DeviceState.UPDATING, DeviceState.ASSIGNED)
     assert {new for new in DeviceState if may_move(DeviceState.WAITING, new)} == {
         DeviceState.ASSIGNED,
