@@ -131,7 +131,12 @@ WIRE: Mapping[str, Parser] = {
     "wire enrolment token": Parser(
         text_of(parse_token), [case["token"].encode() for case in load("token.json")], (Malformed, Unsupported)
     ),
-    "wire device profile": Parser(parse_profile, [path.read_bytes() for path in PROFILES.glob("*.toml")], (Malformed,)),
+    "wire device profile": Parser(
+        parse_profile,
+        [path.read_bytes() for path in PROFILES.glob("*.toml")],
+        (Malformed,),
+        refuses=[b"a = " + b"[" * 5_000, b"a = " + b"{b = " * 5_000],
+    ),
     "wire sealed file": Parser(
         _open_sealed,
         [

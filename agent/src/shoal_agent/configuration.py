@@ -32,7 +32,6 @@ One TOML file, by default `agent.toml` in the state folder, which need not be th
 mistakes are told at once.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -40,6 +39,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 from shoal_wire.encoding import Identifier, ModelName
+from shoal_wire.errors import Malformed
+from shoal_wire.toml import read_toml
 from shoal_wire.tuning import Objective
 
 from shoal_agent.errors import WrongConfiguration
@@ -148,9 +149,9 @@ def load_configuration(path: Path, *, environment: Mapping[str, str], is_require
 def parse_configuration(raw: bytes, *, path: Path, environment: Mapping[str, str]) -> Configuration:
     """The configuration in the bytes of the file at `path`. Raises as `load_configuration` does."""
     try:
-        values = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise WrongConfiguration(f"{path}: not TOML: {error}") from None
+        values = read_toml(raw, what=str(path))
+    except Malformed as error:
+        raise WrongConfiguration(str(error)) from None
     mistakes: list[str] = []
     sources = _read_sources(values.pop("sources", []), mistakes=mistakes, path=path)
     fields = _read_fields(values, Configuration, where=str(path), mistakes=mistakes, is_lax=False)

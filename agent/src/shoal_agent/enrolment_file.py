@@ -7,12 +7,14 @@ A TOML file of a few lines, made on the computer that the memory card was writte
     profile = "raspberry-pi-5"       # what the board is found to be where this is left out
 """
 
-import tomllib
+import codecs
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from shoal_wire.encoding import Label
+from shoal_wire.errors import Malformed
+from shoal_wire.toml import read_toml
 
 from shoal_agent.errors import WrongConfiguration
 
@@ -38,11 +40,9 @@ def parse_enrolment_file(raw: bytes, *, what: str) -> EnrolmentFile:
     if len(raw) > MAX_BYTES:
         raise WrongConfiguration(f"{what}: {len(raw)} bytes or more, expected at most {MAX_BYTES}")
     try:
-        values = tomllib.loads(raw.decode("utf-8-sig").replace("\r\n", "\n"))
-    except UnicodeDecodeError:
-        raise WrongConfiguration(f"{what}: expected text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise WrongConfiguration(f"{what}: not TOML: {error}") from None
+        values = read_toml(raw.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n"), what=what)
+    except Malformed as error:
+        raise WrongConfiguration(str(error)) from None
     try:
         return msgspec.convert(values, EnrolmentFile)
     except msgspec.ValidationError as error:

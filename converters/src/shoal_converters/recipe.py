@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 from shoal_wire.encoding import Identifier, Label, ModelName, Parameters, Text, Version
+from shoal_wire.errors import Malformed
 from shoal_wire.manifest import Operation, Tensor
+from shoal_wire.toml import read_toml
 
 from shoal_converters.errors import BadRecipe
 
@@ -108,6 +110,8 @@ def load_recipe(path: Path) -> Recipe:
     if len(raw) > MAX_RECIPE_BYTES:
         raise BadRecipe(f"{path}: {len(raw)} bytes, expected at most {MAX_RECIPE_BYTES}")
     try:
-        return msgspec.toml.decode(raw, type=Recipe)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        return msgspec.convert(read_toml(raw, what=str(path)), Recipe)
+    except Malformed as error:
+        raise BadRecipe(str(error)) from None
+    except msgspec.ValidationError as error:
         raise BadRecipe(f"{path}: {error}") from None

@@ -5,13 +5,14 @@ line win over both. Unknown keys are refused, and all errors come at once.
 """
 
 import ipaddress
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from shoal_wire.errors import Malformed
+from shoal_wire.toml import read_toml
 
 from shoal_fleet.errors import BadConfiguration
 from shoal_fleet.pki.certificates import RENEWED_DAYS
@@ -100,11 +101,11 @@ def load_configuration(file: Path, *, environment: Mapping[str, str], options: M
         BadConfiguration: names every fault.
     """
     try:
-        values: dict[str, Any] = tomllib.loads(file.read_text())
+        values = read_toml(file.read_bytes(), what=str(file))
     except FileNotFoundError:
         values = {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadConfiguration(f"{file}: not TOML: {error}") from None
+    except Malformed as error:
+        raise BadConfiguration(str(error)) from None
     faults = [f"{file}: unknown key {key!r}" for key in values if key not in _FIELDS]
     given: dict[str, Any] = {}
     for name, field in _FIELDS.items():

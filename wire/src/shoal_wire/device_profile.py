@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from shoal_wire.encoding import Bytes, Identifier, Label, ModelName, Text
 from shoal_wire.errors import Malformed
+from shoal_wire.toml import read_toml
 
 MAX_PROFILE_BYTES = 256 << 10
 
@@ -161,8 +162,8 @@ def parse_profile(text: bytes | str) -> DeviceProfile:
     if len(raw) > MAX_PROFILE_BYTES:
         raise Malformed(f"device profile: {len(raw)} bytes, expected at most {MAX_PROFILE_BYTES}")
     try:
-        profile = msgspec.toml.decode(raw, type=DeviceProfile)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        profile = msgspec.convert(read_toml(raw, what="device profile"), DeviceProfile)
+    except msgspec.ValidationError as error:
         raise Malformed(f"device profile: {error}") from None
     limits = profile.thermal_limits
     if limits is not None and limits.slowed_from_celsius > limits.limit_celsius:

@@ -2,8 +2,10 @@
 
 import argparse
 import sys
-import tomllib
 from pathlib import Path
+
+from shoal_wire.errors import Malformed
+from shoal_wire.toml import read_toml
 
 from shoal_fleet.command.client import Client
 from shoal_fleet.command.errors import UsageError
@@ -45,11 +47,9 @@ def read_plan(path: Path) -> dict[str, object]:
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{path}: more than {MAX_BYTES} bytes, expected a plan")
     try:
-        return tomllib.loads(raw.decode())
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: expected text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+        return read_toml(raw, what=str(path))
+    except Malformed as error:
+        raise UsageError(str(error)) from None
 
 
 def _plan(arguments: argparse.Namespace) -> None:
