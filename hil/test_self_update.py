@@ -23,7 +23,7 @@ GOOD, GOOD_TOO, CRASHES, IS_MUTE = 1, 2, 3, 4
 """Releases of the agent."""
 FAULTS = {
     CRASHES: (
-        "cli.py",
+        "daemon/daemon.py",
         "\nimport os\nif 'SHOAL_AGENT_TREE' in os.environ:\n    raise SystemExit('crashes at import')\n",
     ),
     IS_MUTE: ("daemon/link.py", "\nLink.publish = lambda self, channel, payload, *, is_retained=False: False\n"),
@@ -72,7 +72,7 @@ def end(bench: Bench, rollout: int) -> tuple[str, str]:
 
 def running_tree(board: Board) -> str:
     """Name of the tree that the agent runs from; empty for the package's own."""
-    return board.run(f"basename $(readlink {STATE}/agent/current || true) 2>/dev/null || true")
+    return board.run(f"readlink {STATE}/agent/current | xargs -r basename")
 
 
 def runs_good_agent(board: Board) -> bool:

@@ -12,7 +12,7 @@ from shoal_fleet.access.gate import COOKIE
 
 from tests.publisher import make_release
 from tests.system.fleet.fleet_site import Fleet, message_of, run_cli, run_fleet
-from tests.system.fleet.test_command import Operator
+from tests.system.fleet.operator_site import Operator
 
 PASSWORD = "correct horse battery"
 

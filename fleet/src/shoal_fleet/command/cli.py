@@ -65,7 +65,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _fail(error: Exception, exit_code: int) -> int:
-    print(f"shoal: {printable(str(error))}", file=sys.stderr)
+    lines = map(printable, str(error).split("\n"))  # a mistake in an expression is drawn below its text
+    print("\n".join(("shoal: " + next(lines), *lines)), file=sys.stderr)
     return exit_code
 
 

@@ -61,8 +61,7 @@ def _plan(arguments: argparse.Namespace) -> None:
             print_result(shown, as_json=arguments.json, text=_describe(preview))
             return
         if not arguments.yes:
-            print(_describe(preview), file=sys.stderr)
-            _ask(f"{body.get('release')} {body.get('version')}")
+            _ask(_describe(preview), what=f"{body.get('release')} {body.get('version')}")
         shown = client.post("/api/v1/rollouts", body)
     rollout = parse(shown, RolloutDetail, what="rollout")
     text = f"rollout {rollout.id} is {rollout.state}; to follow it: shoal rollout watch {rollout.id}"
@@ -77,9 +76,9 @@ def _describe(preview: RolloutPreview) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _ask(what: str) -> None:
+def _ask(preview: str, *, what: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError("expected --yes or --dry-run, as there is no terminal to ask on")
-    print(f"Roll out {printable(what)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{preview}\nRoll out {printable(what)}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("nothing was rolled out")
