@@ -22,7 +22,7 @@ from shoal_fleet.rollouts import approvals
 from shoal_fleet.rollouts import service as rollouts
 from shoal_fleet.rollouts.approvals import Approver
 from shoal_fleet.rollouts.machine import DeviceState, RolloutState
-from shoal_fleet.rollouts.models import Rollout, RolloutDevice
+from shoal_fleet.rollouts.models import Rollout, RolloutDevice, RolloutWave
 from shoal_fleet.telemetry import queries
 from shoal_fleet.telemetry.models import AnswerRow
 from shoal_fleet.telemetry.queries import Pace
@@ -96,6 +96,8 @@ class RolloutLine(NamedTuple):
     state: str
     started_by: str
     started_at: float
+    reason: str
+    """Why it is paused or ended, or what the gate of the wave that runs found last; may be empty."""
     attempts: Sequence[AttemptLine]
     may_approve: bool
     """Whether who looks may approve it now."""
@@ -147,6 +149,7 @@ def read_status(session: Session, *, now: float, viewer: Approver, warnings: Seq
             describe_rollout(
                 rollout,
                 rollouts.list_attempts(session, rollout.id),
+                waves=rollouts.list_waves(session, rollout.id),
                 approvers=approvals.list_approvers(session, rollout),
                 may_approve=approvals.may_approve(session, rollout, viewer),
             )
@@ -183,10 +186,24 @@ def describe_device(device: Device, reported: Reported | None, found: Findings) 
     return lines
 
 
+def _describe_wave(waves: Sequence[RolloutWave]) -> str:
+    """Of the wave that a rollout is at."""
+    current = next((wave for wave in waves if wave.finished_at is None), None)
+    if current is None:
+        return ""
+    words = f": {current.verdict}" if current.verdict else ""
+    return f"wave {current.number} of {len(waves)} is {current.state.value}{words}"
+
+
+def _attempt_state(row: RolloutDevice, waves: Sequence[RolloutWave]) -> str:
+    return f"{row.state.value} (wave {row.wave})" if waves else row.state.value
+
+
 def describe_rollout(
     rollout: Rollout,
     attempts: Sequence[tuple[RolloutDevice, Device]],
     *,
+    waves: Sequence[RolloutWave] = (),
     approvers: Sequence[str] = (),
     may_approve: bool = False,
 ) -> RolloutLine:
@@ -201,8 +218,10 @@ def describe_rollout(
         state=state,
         started_by=rollout.created_by,
         started_at=rollout.created_at,
+        reason=rollout.reason or _describe_wave(waves),
         attempts=[
-            AttemptLine(_ATTEMPT_TONES[row.state], device.name, row.state.value, row.reason) for row, device in attempts
+            AttemptLine(_ATTEMPT_TONES[row.state], device.name, _attempt_state(row, waves), row.reason)
+            for row, device in attempts
         ],
         may_approve=may_approve,
     )
@@ -255,6 +274,7 @@ _OUTCOMES = {UpdateState.FELL_BACK: "went back from", UpdateState.REFUSED: "refu
 _ROLLOUT_TONES = {
     RolloutState.WAITING: Tone.BUSY,
     RolloutState.RUNNING: Tone.BUSY,
+    RolloutState.PAUSED: Tone.BAD,
     RolloutState.SUCCEEDED: Tone.GOOD,
     RolloutState.FAILED: Tone.BAD,
     RolloutState.ABORTED: Tone.OFF,
@@ -267,4 +287,5 @@ _ATTEMPT_TONES = {
     DeviceState.SUCCEEDED: Tone.GOOD,
     DeviceState.FAILED: Tone.BAD,
     DeviceState.ABORTED: Tone.OFF,
+    DeviceState.ROLLED_BACK: Tone.OFF,
 }

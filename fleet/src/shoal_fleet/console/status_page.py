@@ -104,7 +104,9 @@ def _deaths(deaths: int) -> str:
 def _rollout_rows(line: RolloutLine, *, now: float, csrf: str) -> list[tuple[str, ...]]:
     """One row for each device; what they share stands in the first."""
     first = (
-        f"{_dot(line.tone)}{line.number} {escape(line.state)}" + (_approval(line, csrf=csrf) if csrf else ""),
+        f"{_dot(line.tone)}{line.number} {escape(line.state)}"
+        + (" " + element("span", line.reason, css="soft") if line.reason else "")
+        + (_approval(line, csrf=csrf) if csrf else ""),
         escape(line.release),
         escape(say_ago(now - line.started_at) + (f" by {line.started_by}" if line.started_by else "")),
     )

@@ -1,9 +1,11 @@
-"""What does the page say of a device, whatever state it is in?"""
+"""What does the page say of a device or a rollout, whatever state it is in?"""
 
 import pytest
 from msgspec.structs import replace
-from shoal_fleet.console.status import Findings, Tone, describe_device
+from shoal_fleet.console.status import Findings, Tone, describe_device, describe_rollout
 from shoal_fleet.devices.models import Device
+from shoal_fleet.rollouts.machine import DeviceState, RolloutState, WaveState
+from shoal_fleet.rollouts.models import Rollout, RolloutDevice, RolloutWave
 from shoal_fleet.telemetry.models import AnswerRow
 from shoal_fleet.tuning.models import TunedRow
 from shoal_wire.encoding import encode
@@ -87,3 +89,30 @@ def test_says_whether_the_engine_was_tuned(verdict: Candidate | None, is_confirm
 def test_nothing_is_said_of_tuning_where_nothing_serves() -> None:
     (line,) = describe_device(row(), report(SILENT), Findings())
     assert line.tuned == ""
+
+
+@pytest.mark.parametrize("state", RolloutState)
+@pytest.mark.parametrize("device_state", DeviceState)
+def test_a_rollout_has_a_line_in_each_state(state: RolloutState, device_state: DeviceState) -> None:
+    rollout = Rollout(
+        id=7, release="notes", version=2, state=state, reason="", created_by="anna", created_at=NOW, approvals_needed=1
+    )
+    attempt = RolloutDevice(rollout_id=7, device_id="d-yard", state=device_state, reason="slow", wave=2)
+    line = describe_rollout(rollout, [(attempt, row())])
+    assert line.state.startswith(state.value)
+    assert (line.attempts[0].state, line.reason) == (device_state.value, "")
+
+
+def test_a_rollout_in_waves_says_what_its_gate_found() -> None:
+    rollout = Rollout(
+        id=7, release="notes", version=2, state=RolloutState.RUNNING, reason="", created_by="", created_at=NOW
+    )
+    waves = [
+        RolloutWave(rollout_id=7, number=1, state=WaveState.PASSED, verdict="1 of 1", finished_at=NOW),
+        RolloutWave(rollout_id=7, number=2, state=WaveState.RUNNING, verdict="3 to come", finished_at=None),
+    ]
+    attempt = RolloutDevice(rollout_id=7, device_id="d-yard", state=DeviceState.UPDATING, reason="", wave=2)
+    line = describe_rollout(rollout, [(attempt, row())], waves=waves)
+    assert (line.reason, line.attempts[0].state) == ("wave 2 of 2 is running: 3 to come", "updating (wave 2)")
+    rollout.reason = "paused by anna"
+    assert describe_rollout(rollout, [], waves=waves).reason == "paused by anna"
