@@ -105,6 +105,11 @@ class HostFleet:
         """A token with which one board enrols under a name."""
         return str(self.command("shoal", "device", "token", "--name", name, "--json")["token"])
 
+    def let_go(self, name: str) -> None:
+        """Shut a device out, where there is one of that name: another may have it then."""
+        if any(one["name"] == name and one["revoked_at"] is None for one in self.get("/api/v1/devices")):
+            self.command("shoal", "device", "revoke", name, "--yes")
+
     def create_release(self, folder: Path) -> None:
         """Sign what is in a release folder and upload it."""
         publisher = str(self._folder / "publisher")

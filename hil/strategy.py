@@ -54,6 +54,10 @@ class Fleet(Protocol):
         """A token with which one board enrols under a name."""
         ...
 
+    def let_go(self, name: str) -> None:
+        """Shut a device out, where there is one of that name: another may have it then."""
+        ...
+
     def start_rollout(self, model: str, version: int, *, device: str) -> int:
         """Begin to move a device to a release; returns the rollout's number."""
         ...
@@ -258,6 +262,8 @@ class BoardStrategy(Strategy):  # type: ignore[misc] # labgrid is untyped
 
     def _purge(self) -> None:
         self.board.run(f"apt-get purge --yes --quiet shoal-agent </dev/null; rm -rf {STATE}", timeout_s=900)
+        if self.site is not None:
+            self.site.fleet.let_go(self.site.name)
         self.on_disk = State.BOOTED
 
 

@@ -25,7 +25,7 @@ def test_a_file_that_is_damaged_is_put_aside_with_the_reason(lab: BoardStrategy,
     boot_with(lab, TORN)
     refused = lambda: None if lab.board.fails(f"test -e {BOOT}/shoal-enrol-refused.toml") else True  # noqa: E731
     wait_for("the file is refused", refused, timeout_s=CONNECT_S)
-    assert "shoal-enrol.toml" in lab.board.read(f"{BOOT}/shoal-enrol-result.txt")
+    assert "enrolment file: not TOML" in lab.board.read(f"{BOOT}/shoal-enrol-result.txt")
     assert lab.board.fails("systemctl is-active shoal-agent")
 
 

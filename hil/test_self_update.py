@@ -93,7 +93,8 @@ def test_a_board_takes_a_newer_agent_and_serves_on(
 ) -> None:
     assert running_tree(lab.board) == ""
     with measured.seconds("update of the agent"):
-        assert end(bench, begin(bench, GOOD, options=PATIENCE)) == ("succeeded", "")
+        state, reason = end(bench, begin(bench, GOOD, options=PATIENCE))
+    assert (state, reason) == ("succeeded", "reported to the fleet; models that serve as before: 1")
     expect_good_agent(lab, bench)
     (slot,) = [one for one in bench.fleet.device(bench.name)["reported"]["slots"] if one["release"] == "shoal-agent"]
     assert slot["current"]["version"] == GOOD

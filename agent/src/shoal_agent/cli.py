@@ -170,7 +170,7 @@ def _read_asked(options: argparse.Namespace) -> EnrolmentFile:
     if options.token is not None:
         return EnrolmentFile(token=sys.stdin.readline() if options.token == "-" else options.token)  # noqa: S105
     if options.file == "-":
-        return parse_enrolment_file(sys.stdin.buffer.read(MAX_BYTES + 1), what="standard input")
+        return parse_enrolment_file(sys.stdin.buffer.read(MAX_BYTES + 1), what="enrolment file")
     with Path(options.file).open("rb") as file:
         return parse_enrolment_file(file.read(MAX_BYTES + 1), what=options.file)
 

@@ -1,4 +1,4 @@
-"""The fleet is killed before any write of a step of a rollout: does the next start end where an undisturbed one does?"""
+"""The fleet is killed before any write of a step of a rollout: does the next start end where one undisturbed does?"""
 
 import itertools
 import shutil

@@ -109,7 +109,7 @@ def prove(journal: Journal, tools: Tools) -> Journal:
             raise Refused(f"after {elapsed_s:.0f} s of at most {limits.deadline_s:.0f} s, {wanting}")
         else:
             tools.daemon.listen(ASK_S)
-    return replace(journal, reason=f"reported to the fleet, {len(journal.served)} slots serve as before")
+    return replace(journal, reason=f"reported to the fleet; models that serve as before: {len(journal.served)}")
 
 
 def commit(journal: Journal, tools: Tools) -> Journal:

@@ -56,6 +56,17 @@ class Watch(NamedTuple):
     """Told the number of bytes that are on disk and verified since the last call."""
 
 
+class AskedToWait(TryLater):
+    """The fleet is busy and said when to come again."""
+
+    def __init__(self, message: str, *, wait_s: float) -> None:
+        """`wait_s`: as long as the fleet said."""
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+_BUSY = frozenset((429, 503))
+
 MAX_DAMAGED = 3
 """Chunks or answers that may be wrong before the file is given up: the fleet's copy is damaged then."""
 
@@ -138,6 +149,7 @@ def fetch_file(file: SealedFile, *, source: Source, records: Records, watch: Wat
     """Put a sealed file into the store, whole and verified.
 
     Raises:
+        AskedToWait: the fleet is busy, and said for how long.
         TryLater: the line is down. What has come is kept.
         Refused: the fleet's copy is another file, or the manifest contradicts itself.
     """
@@ -152,6 +164,8 @@ def fetch_file(file: SealedFile, *, source: Source, records: Records, watch: Wat
             if damaged == MAX_DAMAGED:
                 raise Refused(f"{error}; tried {damaged} times") from error
             watch.pause(_spread(patience.first_pause_s))
+        except AskedToWait:
+            raise
         except TryLater:
             failures = 1 if part.position > before else failures + 1
             if failures >= patience.tries:
@@ -182,11 +196,15 @@ def _first_byte(answer: Answer, file: SealedFile, *, asked: int) -> int:
 
     Raises:
         Damaged: the fleet's file has another size, or the answer starts elsewhere.
+        AskedToWait: a status that says so.
         TryLater: any other status.
     """
     what = f"file {file.name}"
     if answer.status == 416:
         raise Damaged(f"{what}: expected {file.ciphertext_bytes} bytes, the fleet has at most {asked}")
+    if answer.status in _BUSY and answer.retry_after_s is not None:
+        wait_s = answer.retry_after_s
+        raise AskedToWait(f"{what}: the fleet is busy and asked to come again in {wait_s:.0f} s", wait_s=wait_s)
     if answer.status not in (200, 206):
         raise TryLater(f"{what}: the fleet answered with status {answer.status}")
     first, total = 0, answer.length_bytes

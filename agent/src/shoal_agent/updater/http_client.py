@@ -5,6 +5,7 @@ TLS 1.3 with the device's certificate, no redirects, no retries of its own. A se
 """
 
 import contextlib
+import re
 import socket
 import time
 import urllib.parse
@@ -31,6 +32,8 @@ class Answer(NamedTuple):
     length_bytes: int | None
     pieces: Iterator[bytes]
     """Raises TryLater when the connection breaks or is too slow."""
+    retry_after_s: float | None = None
+    """When the fleet wants to be asked again, if it said so in seconds (RFC 9110, section 10.2.3)."""
 
 
 class RateWindow:
@@ -89,11 +92,13 @@ class FleetHttp:
             raise TryLater(f"{url}: {_describe(error)}") from error
         try:
             length = response.headers.get("Content-Length", "")
+            retry_after = response.headers.get("Retry-After", "")
             yield Answer(
                 status=response.status,
                 content_range=response.headers.get("Content-Range"),
                 length_bytes=int(length) if length.isdecimal() else None,
                 pieces=self._read(response, url),
+                retry_after_s=float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else None,
             )
         finally:
             response.close()

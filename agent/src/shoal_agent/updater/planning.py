@@ -18,7 +18,7 @@ from shoal_agent.engine_table import ELSEWHERE
 from shoal_agent.slots import HeldRelease, Journal
 from shoal_agent.tuned import ServingChoices, variant_with
 from shoal_agent.updater.chunks import chunk_ranges
-from shoal_agent.updater.errors import Refused
+from shoal_agent.updater.errors import Refused, TryLater
 
 RESERVE_BYTES = 16 << 20
 """Kept free beside what is fetched: journal, outbox and system go on writing."""
@@ -169,17 +169,28 @@ def held_files(manifest: Manifest, held: HeldRelease) -> tuple[SealedFile, ...]:
     return tuple(files.values())
 
 
+def space_needed(missing: Iterable[tuple[SealedFile, int]]) -> int:
+    """Bytes that must be free for files to be fetched, with the reserve; 0 where nothing is missing. Beside each file:
+    its bytes that are here already."""
+    missing_bytes = sum(max(0, file.ciphertext_bytes - present_bytes) for file, present_bytes in missing)
+    return missing_bytes + RESERVE_BYTES if missing_bytes else 0
+
+
 def check_space(missing: Iterable[tuple[SealedFile, int]], *, free_bytes: int, what: str) -> None:
-    """Refuse what doesn't fit before anything is fetched. Beside each file: its bytes that are here already.
+    """Put off what doesn't fit before anything is fetched. Beside each file: its bytes that are here already.
 
     Raises:
-        Refused: too little room.
+        TryLater: too little room.
     """
-    needed = sum(max(0, file.ciphertext_bytes - present_bytes) for file, present_bytes in missing)
-    if needed and needed + RESERVE_BYTES > free_bytes:
-        raise Refused(
-            f"{what}: needs {needed} bytes on disk and {RESERVE_BYTES} in reserve, only {free_bytes} are free"
-        )
+    needed_bytes = space_needed(missing)
+    if needed_bytes > free_bytes:
+        raise TryLater(say_shortage(needed_bytes, free_bytes=free_bytes, what=what))
+
+
+def say_shortage(needed_bytes: int, *, free_bytes: int, what: str) -> str:
+    """What people read about files that need that much, with the reserve."""
+    missing_bytes = needed_bytes - RESERVE_BYTES
+    return f"{what}: needs {missing_bytes} bytes on disk and {RESERVE_BYTES} in reserve, only {free_bytes} are free"
 
 
 def hold(journal: Journal, manifest: Manifest) -> HeldRelease:

@@ -5,6 +5,7 @@ FAILED, Superseded, or TryLater. Each may run twice: it looks at what is there b
 """
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -13,10 +14,10 @@ from shoal_wire.manifest import Manifest, SealedFile, parse_manifest
 from shoal_wire.update import UpdateState
 
 from shoal_agent.slots import HeldRelease, Journal, Slot, stored
-from shoal_agent.updater import planning, probation, revocation, slot_changes, spares
+from shoal_agent.updater import planning, probation, revocation, slot_changes, spares, waiting
 from shoal_agent.updater.collect import collect
 from shoal_agent.updater.errors import Refused, Superseded, TryLater, UpdateError
-from shoal_agent.updater.fetch import Watch, fetch_file
+from shoal_agent.updater.fetch import AskedToWait, Watch, fetch_file
 from shoal_agent.updater.tools import Tools
 from shoal_agent.updater.verify import find_damage
 from shoal_agent.updater_messages import Verdict
@@ -41,7 +42,7 @@ def plan(journal: Journal, tools: Tools) -> Journal:
     floors = planning.raise_floors(records.floors(), manifest)
     records.write_floors(floors)
     plans = planning.plan_release(manifest, assignment, floors=floors, board=tools.board)
-    chosen = _first_with_room(plans, assignment.manifest_sha256, tools, what=what)
+    chosen = _first_with_room(plans, journal, tools, what=what)
     records.files.write(stored(records.state, assignment.manifest_sha256), raw)
     return replace(journal, variant=chosen.variant, spare=chosen.spare)
 
@@ -49,6 +50,7 @@ def plan(journal: Journal, tools: Tools) -> Journal:
 def read_signed_manifest(journal: Journal, tools: Tools) -> tuple[Manifest, bytes]:
     """What the release key signed for an update that is still wanted, parsed and as it came. Renews trust before."""
     assignment = journal.assignment
+    _check_waiting(journal, tools)
     revocation.renew(tools)
     try:
         desired = tools.trust.desired()
@@ -68,6 +70,7 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
     What the release needs comes first; nothing that happens to the others holds it up.
     """
     records = tools.records
+    _check_waiting(journal, tools)
     progress = _FetchProgress(journal, tools)
     watch = Watch(pulse=tools.daemon.listen, pause=tools.daemon.listen, fetched=progress.add)
     files = planning.planned_files(read_manifest(journal, tools), journal)
@@ -81,8 +84,10 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
             fetch_file(file, source=tools.http, records=records, watch=watch, patience=tools.patience)
         spare = [file for file in files if file.ciphertext_sha256 in journal.spare]
         progress.journal = _fetch_spares(spare, progress.journal, tools, watch=watch)
-    except UpdateError:
+    except UpdateError as error:
         progress.save()
+        if isinstance(error, AskedToWait):
+            waiting.note(records, journal, reason=str(error), now=tools.now(), wait_s=error.wait_s)
         raise
     return progress.journal
 
@@ -250,30 +255,52 @@ class _FetchProgress:
         self._written_at = self._tools.monotonic()
 
 
-def _first_with_room(plans: Sequence[planning.Plan], manifest_sha256: str, tools: Tools, *, what: str) -> planning.Plan:
+def _check_waiting(journal: Journal, tools: Tools) -> None:
+    """Spare the network what is known to be in vain.
+
+    Raises:
+        TryLater: the update waits still.
+    """
+    reason = waiting.find_reason(tools.records, journal, now=tools.now())
+    if reason is not None:
+        raise TryLater(reason)
+
+
+def _first_with_room(plans: Sequence[planning.Plan], journal: Journal, tools: Tools, *, what: str) -> planning.Plan:
     """The best plan that the disk has room for. What no plan and no slot needs is removed before that is asked.
 
     Raises:
-        Refused: it has none for any.
+        Refused: not even the empty disk had room for any.
+        TryLater: it has none for any now. That is remembered, and tried again when there is room.
     """
-    records = tools.records
-    for place, plan in enumerate(plans, start=1):
-        collect(records, planned=plan.files, manifest_sha256=manifest_sha256)
-        sizes = [
+    records, needs = tools.records, []
+    for plan in plans:
+        collect(records, planned=plan.files, manifest_sha256=journal.assignment.manifest_sha256)
+        needed_bytes = planning.space_needed(
             (
                 file,
                 records.files.size(stored(records.state, file.ciphertext_sha256))
                 or records.files.size(records.part(file.ciphertext_sha256)),
             )
             for file in plan.files
-        ]
-        try:
-            planning.check_space(sizes, free_bytes=records.files.free_bytes(records.state), what=what)
+        )
+        free_bytes = records.files.free_bytes(records.state)
+        if needed_bytes <= free_bytes:
             return plan
-        except Refused:
-            if place == len(plans):
-                raise
-    raise AssertionError(f"{what}: there is no plan")
+        needs.append(needed_bytes)
+    least_bytes, total_bytes = min(needs), shutil.disk_usage(records.state).total
+    reason = planning.say_shortage(least_bytes, free_bytes=free_bytes, what=what)
+    if least_bytes > total_bytes:
+        raise Refused(f"{reason}; the whole disk has {total_bytes}")
+    waiting.note(
+        records,
+        journal,
+        reason=reason,
+        now=tools.now(),
+        wait_s=waiting.LOOK_AGAIN_S,
+        needed_bytes=least_bytes,
+    )
+    raise TryLater(reason)
 
 
 def _fetch_spares(files: Sequence[SealedFile], journal: Journal, tools: Tools, *, watch: Watch) -> Journal:
