@@ -169,6 +169,7 @@ FLEET: Mapping[str, Parser] = {
             b'name.startsWith("a") && id in ["b"]',
         ],
         (Refused,),
+        refuses=[b"||".join([b"1==1"] * 300), b"+".join([b"1"] * 900), b"!" * 1999],
     ),
     "fleet enrolment request": Parser(_read_request, [_REQUEST], (Malformed, Unsupported, Untrusted, BadCsr)),
     "fleet enrolment envelope": Parser(

@@ -68,6 +68,9 @@ class FakeFleet:
     def make_token(self, name: str) -> str:
         return f"token of {name}"
 
+    def let_go(self, name: str) -> None:
+        pass
+
     def start_rollout(self, model: str, version: int, *, device: str) -> int:
         self.rollouts.append(version)
         return len(self.rollouts)

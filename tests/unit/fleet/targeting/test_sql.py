@@ -152,6 +152,10 @@ EXPRESSIONS = [
     "enrolled_s == 100 && id.startsWith('d-')",
     "name == name && labels.site == labels.site",
     'name == "\'; DROP TABLE device; --"',
+    "||".join(["online"] * 101),
+    " && ".join(["(labels.site != 'x')"] * 51),
+    "silent_s" + " + 0" * 99 + " > 3600",
+    "!" * 32 + "online",
 ]
 
 

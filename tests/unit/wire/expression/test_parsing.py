@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shoal_wire.expression.checking import check
 from shoal_wire.expression.errors import WrongExpression
-from shoal_wire.expression.parsing import MAX_CHARACTERS, MAX_DEPTH, parse
+from shoal_wire.expression.parsing import MAX_CHARACTERS, MAX_DEPTH, MAX_OPERATORS, parse
 from shoal_wire.expression.tree import Binary, Name, Not
 
 from tests.unit.wire.expression.fields import FIELDS
@@ -79,7 +79,9 @@ def test_what_is_too_long_or_too_deep_is_refused(text: str) -> None:
 
 
 def test_a_long_chain_is_no_depth() -> None:
-    check(" || ".join(["online"] * 190), FIELDS)
+    check(" || ".join(["online"] * (MAX_OPERATORS + 1)), FIELDS)
+    with pytest.raises(WrongExpression, match="more than 100 operators"):
+        check("||".join(["1==1"] * 300), FIELDS)
 
 
 PIECES = [

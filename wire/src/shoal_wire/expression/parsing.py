@@ -22,6 +22,8 @@ from shoal_wire.expression.tree import (
 
 MAX_CHARACTERS = 2000
 MAX_DEPTH = 32
+MAX_OPERATORS = 100
+"""All together: a chain of them is a tree as deep, and who walks it needs room on the stack."""
 MAX_NUMBER = 2**53
 """Above, not every whole number is one that a board, SQLite and PostgreSQL agree on."""
 METHODS = ("startsWith", "endsWith", "contains")
@@ -70,6 +72,7 @@ class _Parser:
         self._tokens = _split(text)
         self._next = 0
         self._depth = 0
+        self._operators = 0
 
     @property
     def _token(self) -> _Token:
@@ -90,6 +93,7 @@ class _Parser:
                 problem = "one comparison can't follow another: join them with &&"
                 raise WrongExpression(problem, text=self._text, at=self._token.at)
             operator, count = self._take(), count + 1
+            self._count(operator)
             if operator.text == "in":
                 left = self._membership(left, operator)
             else:
@@ -214,6 +218,12 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise WrongExpression(f"nested more than {MAX_DEPTH} deep", text=self._text, at=token.at)
+
+    def _count(self, operator: _Token) -> None:
+        self._operators += 1
+        if self._operators > MAX_OPERATORS:
+            problem = f"more than {MAX_OPERATORS} operators; `in` takes lists of any length"
+            raise WrongExpression(problem, text=self._text, at=operator.at)
 
     def _wrong(self, expected: str) -> WrongExpression:
         token = self._token
