@@ -153,7 +153,7 @@ EXPRESSIONS = [
     "name == name && labels.site == labels.site",
     'name == "\'; DROP TABLE device; --"',
     "||".join(["online"] * 101),
-    " && ".join(["(labels.site != 'x')"] * 51),
+    " && ".join(["(labels.site != 'x')"] * 50),
     "silent_s" + " + 0" * 99 + " > 3600",
     "!" * 32 + "online",
 ]
