@@ -93,11 +93,10 @@ class DiskFiles:
         self.move(temporary, path)
 
     def append(self, path: Path, data: bytes, *, at: int) -> None:
-        """See `Files`."""
-        is_new = not path.exists()
+        """See `Files`. An empty file may lack its name on the disk: a process was killed before it had synced it."""
+        if self.size(path) == 0:
+            self._create(path)
         self._write_synced(path, data, at=at)
-        if is_new:
-            _sync(path.parent)
 
     def move(self, source: Path, target: Path) -> None:
         """See `Files`."""
@@ -105,9 +104,9 @@ class DiskFiles:
         _sync(target.parent)
 
     def remove(self, path: Path) -> None:
-        """See `Files`."""
+        """See `Files`. One that isn't there may still be on the disk: a process was killed before it had synced that."""
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+            path.unlink(missing_ok=True)
             _sync(path.parent)
 
     def names(self, folder: Path) -> list[str]:
@@ -143,10 +142,16 @@ class DiskFiles:
         _make_folder(folder)
 
     def remove_folder(self, folder: Path) -> None:
-        """See `Files`."""
+        """See `Files`. As `remove`."""
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
+        with contextlib.suppress(FileNotFoundError):
             _sync(folder.parent)
+
+    def _create(self, path: Path) -> None:
+        _make_folder(path.parent)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _sync(path.parent)
 
     def _write_synced(self, path: Path, data: bytes, *, at: int) -> None:
         _make_folder(path.parent)
