@@ -9,13 +9,14 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from shoal_wire.encoding import DeviceId, Label, Seconds, Sha256, decode, decode_struct
+from shoal_wire.encoding import Counter, DeviceId, Label, Seconds, Sha256, decode, decode_struct
 from shoal_wire.envelope import PublicKey, parse_public_key
 from shoal_wire.errors import WireError
 from shoal_wire.messages import AssignmentKeys, TrustReport
 
 from shoal_agent.errors import NotEnrolled, StateDamaged
 from shoal_agent.files import Files
+from shoal_agent.own_trees import STATE_FORMAT
 from shoal_agent.slots import AGENT_SLOT, JOURNAL, MAX_BYTES, SLOTS, AgentSlot, Journal, Slot, Slots
 
 CONFIGURATION = "agent.toml"
@@ -39,7 +40,8 @@ RENEWAL_LOCK = "renewal.lock"
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """Content of device.json: what the fleet gave this board, and what its owner called it."""
 
-    format: Annotated[int, Meta(ge=1, le=1)] = 1
+    format: Annotated[int, Meta(ge=1, le=STATE_FORMAT)] = STATE_FORMAT
+    """Of the whole state folder: this file is read before the others, and what is newer is refused."""
     device: DeviceId
     name: Label
     profile: Label
@@ -54,15 +56,28 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was before: the first one that this board knew, and the last one before the present."""
 
 
+class _Format(msgspec.Struct, frozen=True):
+    """Of device.json, what every version of it has."""
+
+    format: Counter = 1
+
+
 def load_device(files: Files, state: Path) -> Device:
     """Which device this is.
 
     Raises:
         NotEnrolled: there is no device.json.
-        StateDamaged: it can't be read.
+        StateDamaged: it can't be read, or a newer agent wrote this folder.
     """
     try:
-        return decode_struct(files.read(state / DEVICE), Device, what=DEVICE)
+        raw = files.read(state / DEVICE)
+        written = decode_struct(raw, _Format, what=DEVICE).format
+        if written > STATE_FORMAT:
+            raise StateDamaged(
+                f"{state}: a newer agent has written it, in format {written}, and this one reads up to {STATE_FORMAT}: "
+                "install the newer agent again"
+            )
+        return decode_struct(raw, Device, what=DEVICE)
     except FileNotFoundError:
         raise NotEnrolled(f"{state} holds no {DEVICE}: enrol this board first, with shoal-agent enrol TOKEN") from None
     except WireError as error:

@@ -13,7 +13,7 @@ from shoal_wire.update import UpdateState
 from shoal_worker import sandbox
 
 from shoal_agent.files import Files
-from shoal_agent.own_trees import CURRENT, NOT_LAUNCHED, TRIAL, Launch
+from shoal_agent.own_trees import CURRENT, NOT_LAUNCHED, TRIAL, VERSIONS, Launch
 from shoal_agent.slots import Journal
 from shoal_agent.state import LOCK, load_device, load_journal, load_slots
 
@@ -48,6 +48,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     is_running: bool
     tree: str
     """Name of the tree that the agent is started from: its package's own where this is empty."""
+    tree_folder: str
+    """Where that tree lies; empty for the package's own."""
+    package_version: str
+    """Of the package's own agent; empty where this agent wasn't installed by a package."""
     is_on_trial: bool
     """That tree has yet to show that it reaches its fleet."""
     sandbox: tuple[str, ...]
@@ -72,6 +76,8 @@ def read_status(files: Files, state: Path, *, launch: Launch = NOT_LAUNCHED) -> 
         profile=device.profile,
         is_running=_is_locked(state / LOCK),
         tree=tree,
+        tree_folder=str(launch.folder / VERSIONS / tree) if launch.folder and tree else "",
+        package_version=launch.package_version,
         is_on_trial=tree != "" and tree == _link(launch, TRIAL),
         sandbox=sandbox.offered().parts,
         slots=tuple(
@@ -93,7 +99,7 @@ def write_status(status: Status) -> str:
     running = "running" if status.is_running else "not running"
     lines = [
         f"device   {status.device} ({status.name}, {status.profile}), {running}",
-        f"agent    {status.tree or 'as installed'}{', on trial' if status.is_on_trial else ''}",
+        f"agent    {_describe_tree(status)}",
         f"sandbox  {', '.join(status.sandbox) or 'none: see shoal-agent doctor'}",
     ]
     for slot in status.slots:
@@ -106,6 +112,12 @@ def write_status(status: Status) -> str:
         reason = f": {status.update.reason}" if status.update.reason else ""
         lines.append(f"update   {_name(status.update.target)} is {status.update.state.value}{reason}")
     return "\n".join(lines)
+
+
+def _describe_tree(status: Status) -> str:
+    if status.tree:
+        return f"{status.tree_folder}{', on trial until its fleet hears from it' if status.is_on_trial else ''}"
+    return f"its package's own, {status.package_version}" if status.package_version else "not of a package"
 
 
 def _update_status(journal: Journal) -> UpdateStatus:

@@ -90,6 +90,20 @@ def test_a_token_of_one_project_is_refused_in_words(fleet: Fleet) -> None:
     assert "viewer of every project" in message_of(reply)
 
 
+def test_checker_of_prometheus_finds_nothing_to_mend(fleet: Fleet, token: str) -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed: it comes with prometheus")
+    send(fleet, first=13)
+    told = fetch(fleet, token).content
+
+    done = subprocess.run(
+        [program, "check", "metrics"], input=told, capture_output=True, timeout=DEADLINE_S, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 class Prometheus:
     """The real one, on a free port of the loopback."""
 

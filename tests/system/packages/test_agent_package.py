@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from shoal_agent.own_trees import STATE_FORMAT
 
 from tests.system.packages.conftest import Builds, Installations
 from tests.system.packages.debian_root import DebianRoot
@@ -11,16 +12,24 @@ from tests.system.packages.package_files import agent_version, with_version
 
 STATE = "/var/lib/shoal-agent"
 CONFIGURATION = "/etc/shoal/agent.toml"
-SUITES = ["bookworm", pytest.param("trixie", marks=pytest.mark.long)]
+SET_FORMAT = """
+import json, pathlib, sys
+pathlib.Path(sys.argv[1]).write_text(json.dumps({"format": int(sys.argv[2])}))
+"""
+
+
+@pytest.fixture(params=["bookworm", pytest.param("trixie", marks=pytest.mark.long)])
+def suite(request: pytest.FixtureRequest) -> str:
+    """A release of Debian."""
+    return str(request.param)
 
 
 @pytest.fixture
-def agent(install: Installations) -> DebianRoot:
+def agent(suite: str, install: Installations) -> DebianRoot:
     """A system on which the agent's package was just installed."""
-    return install("shoal-agent", "bookworm").system
+    return install("shoal-agent", suite).system
 
 
-@pytest.mark.parametrize("suite", SUITES)
 def test_agent_runs_once_it_is_installed_and_leaves_as_it_should(suite: str, install: Installations) -> None:
     system, said = install("shoal-agent", suite)
 
@@ -54,17 +63,42 @@ def check_leaving(system: DebianRoot) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["9.9.9", "0.0.1"], ids=["upgrade", "downgrade"])
 def test_another_version_keeps_state_and_configuration(
-    version: str, agent: DebianRoot, builds: Builds, tmp_path: Path
+    version: str, suite: str, agent: DebianRoot, builds: Builds, tmp_path: Path
 ) -> None:
     agent.write(f"{STATE}/device.json", "{}")
     agent.write(CONFIGURATION, "threads = 2\n")
 
-    agent.install(with_version(builds("shoal-agent", "bookworm"), version, folder=tmp_path))
+    agent.install(with_version(builds("shoal-agent", suite), version, folder=tmp_path))
 
     assert agent.run("cat", f"{STATE}/device.json").stdout == "{}"
     assert agent.run("cat", CONFIGURATION).stdout == "threads = 2\n"
     assert agent.run("dpkg-query", "--show", "--showformat", "${Version}", "shoal-agent").stdout == version
     assert agent.run("shoal-agent", "--version").stdout.startswith("shoal-agent ")
+
+
+@pytest.mark.long
+def test_older_version_is_refused_where_a_newer_one_wrote_the_state(
+    suite: str, agent: DebianRoot, builds: Builds, tmp_path: Path
+) -> None:
+    device = f"{STATE}/device.json"
+    agent.install(with_version(builds("shoal-agent", suite), "9.9.9", folder=tmp_path))
+    newer = STATE_FORMAT + 1
+    agent.run("setpriv", "--reuid=shoal-agent", "--clear-groups", "python3", "-c", SET_FORMAT, device, str(newer))
+    before = agent.run("cat", device).stdout
+
+    refused = agent.install(builds("shoal-agent", suite), is_allowed_to_fail=True)
+
+    assert refused.returncode != 0
+    assert f"version 9.9.9 has brought this board's state to format {newer}" in refused.stderr
+    version = agent.run("dpkg-query", "--show", "--showformat", "${Version} ${db:Status-Status}", "shoal-agent").stdout
+    assert version == "9.9.9 installed"
+    told = agent.run("shoal-agent", "status", is_allowed_to_fail=True)
+    assert (told.returncode, "a newer agent has written it" in told.stderr) == (1, True), told.stderr
+    agent.run("dpkg", "--remove", "shoal-agent")
+    assert agent.install(builds("shoal-agent", suite), is_allowed_to_fail=True).returncode != 0
+    assert agent.run("cat", device).stdout == before
+    agent.run("dpkg", "--purge", "shoal-agent")
+    assert agent.install(builds("shoal-agent", suite)).returncode == 0
 
 
 @pytest.mark.long
@@ -77,8 +111,8 @@ def test_configuring_twice_changes_nothing(agent: DebianRoot) -> None:
 
 
 @pytest.mark.long
-def test_openvino_is_found_once_its_package_is_there(agent: DebianRoot, builds: Builds) -> None:
-    agent.install(builds("shoal-agent-openvino", "bookworm"))
+def test_openvino_is_found_once_its_package_is_there(suite: str, agent: DebianRoot, builds: Builds) -> None:
+    agent.install(builds("shoal-agent-openvino", suite))
 
     examined = agent.run("shoal-agent", "doctor", is_allowed_to_fail=True).stdout
 

@@ -19,10 +19,16 @@ with sqlite3.connect("{DATABASE}") as database:
 """
 
 
+@pytest.fixture(params=["bookworm", "trixie"])
+def suite(request: pytest.FixtureRequest) -> str:
+    """A release of Debian."""
+    return str(request.param)
+
+
 @pytest.fixture
-def fleet(install: Installations) -> DebianRoot:
+def fleet(suite: str, install: Installations) -> DebianRoot:
     """A system on which a fleet was made with the package."""
-    system = install("shoal-fleet", "bookworm").system
+    system = install("shoal-fleet", suite).system
     system.run("shoal-fleet", "init")
     return system
 
@@ -35,23 +41,23 @@ def test_fleet_is_made_by_its_own_user(fleet: DebianRoot) -> None:
         assert fleet.run("systemctl", "is-enabled", unit).stdout == "enabled\n"
 
 
-def test_another_version_keeps_the_fleet(fleet: DebianRoot, builds: Builds, tmp_path: Path) -> None:
+def test_another_version_keeps_the_fleet(suite: str, fleet: DebianRoot, builds: Builds, tmp_path: Path) -> None:
     before = fleet.run("sha256sum", DATABASE).stdout
 
-    fleet.install(with_version(builds("shoal-fleet", "bookworm"), "9.9.9", folder=tmp_path))
-    fleet.install(builds("shoal-fleet", "bookworm"))
+    fleet.install(with_version(builds("shoal-fleet", suite), "9.9.9", folder=tmp_path))
+    fleet.install(builds("shoal-fleet", suite))
 
     assert fleet.run("sha256sum", DATABASE).stdout == before
 
 
 def test_older_version_is_refused_where_the_database_is_newer(
-    fleet: DebianRoot, builds: Builds, tmp_path: Path
+    suite: str, fleet: DebianRoot, builds: Builds, tmp_path: Path
 ) -> None:
-    newer = with_version(builds("shoal-fleet", "bookworm"), "9.9.9", folder=tmp_path)
+    newer = with_version(builds("shoal-fleet", suite), "9.9.9", folder=tmp_path)
     fleet.install(newer)
     fleet.run("setpriv", "--reuid=shoal-fleet", "--clear-groups", "/usr/bin/python3", "-c", SET_REVISION, "9999")
 
-    refused = fleet.install(builds("shoal-fleet", "bookworm"), is_allowed_to_fail=True)
+    refused = fleet.install(builds("shoal-fleet", suite), is_allowed_to_fail=True)
 
     assert refused.returncode != 0
     assert "has brought the database to revision 9999" in refused.stderr
@@ -70,8 +76,8 @@ def test_removing_keeps_the_fleet_and_purging_removes_it(fleet: DebianRoot) -> N
     assert not fleet.has("/etc/shoal")
 
 
-def test_operators_command_and_server_are_not_both_installed(fleet: DebianRoot, builds: Builds) -> None:
-    refused = fleet.install(builds("shoal", "bookworm"), is_allowed_to_fail=True)
+def test_operators_command_and_server_are_not_both_installed(suite: str, fleet: DebianRoot, builds: Builds) -> None:
+    refused = fleet.install(builds("shoal", suite), is_allowed_to_fail=True)
 
     assert refused.returncode != 0
     assert "conflict" in refused.stderr

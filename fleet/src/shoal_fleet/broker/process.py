@@ -9,12 +9,12 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from shoal_fleet.broker.configuration import BrokerPaths
 from shoal_fleet.broker.errors import BrokerError, BrokerFailed, BrokerMissing
+from shoal_fleet.broker.log import keep_short, put_aside, read_tail
 
 START_TIMEOUT_S = 15.0
 STOP_TIMEOUT_S = 10.0
@@ -25,9 +25,6 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 STEADY_S = 60.0
 """A broker that lived for so long is started anew without further delay."""
-
-MAX_LOG_BYTES = 10 << 20
-LOG_TAIL_LINES = 8
 
 ADMINISTRATOR_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where distributions put daemons; not on everyone's PATH."""
@@ -97,7 +94,7 @@ class Broker:
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 await self._wait_for_port()
-                self._rotate_log()
+                put_aside(self._paths.log)
                 with self._paths.log.open("ab") as log:
                     self._process = await asyncio.create_subprocess_exec(
                         *command,
@@ -120,8 +117,12 @@ class Broker:
             self.reload()
 
     async def supervise(self) -> None:
-        """Start it again whenever it ends, with growing delays. Runs until cancelled; stops the broker then."""
+        """Start it again whenever it ends, with growing delays. Runs until cancelled; stops the broker then.
+
+        Its log is begun anew whenever it has grown long.
+        """
         delay_s = 0.0
+        bounding = asyncio.create_task(keep_short(self._paths.log, begin_anew=self.reload))
         try:
             while True:
                 lived_s = await self._wait_for_end()
@@ -132,6 +133,7 @@ class Broker:
                 except BrokerError as error:
                     logger.error("%s", error)
         finally:
+            bounding.cancel()
             await self.stop()
 
     def reload(self) -> None:
@@ -141,7 +143,7 @@ class Broker:
         """
         self._must_reload = not self._is_up
         if self._is_up and self._process is not None:
-            self._rotate_log()
+            put_aside(self._paths.log)
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGHUP)
 
@@ -211,13 +213,8 @@ class Broker:
         writer.transport.abort()
         return True
 
-    def _rotate_log(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if self._paths.log.stat().st_size > MAX_LOG_BYTES:
-                self._paths.log.rename(self._paths.log.with_suffix(".log.1"))
-
     def _describe(self, what: str) -> str:
-        return f"broker at port {self._port}: {what}; its log says:\n{read_log_tail(self._paths.log)}"
+        return f"broker at port {self._port}: {what}; its log says:\n{read_tail(self._paths.log)}"
 
 
 def find_mosquitto(*, folders: Sequence[str] = ADMINISTRATOR_FOLDERS) -> str:
@@ -234,15 +231,6 @@ def next_delay(delay_s: float, *, lived_s: float) -> float:
     if lived_s >= STEADY_S:
         return FIRST_DELAY_S
     return min(max(2 * delay_s, FIRST_DELAY_S), LONGEST_DELAY_S)
-
-
-def read_log_tail(log: Path) -> str:
-    """The last lines of a log, or a word that there is none."""
-    try:
-        lines = log.read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return "(no log)"
-    return "\n".join(lines[-LOG_TAIL_LINES:]) or "(empty log)"
 
 
 def _find_program(name: str, *, folders: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from shoal_fleet.broker.errors import BrokerMissing
-from shoal_fleet.broker.process import find_mosquitto, next_delay, read_log_tail
+from shoal_fleet.broker.process import find_mosquitto, next_delay
 
 
 def test_delays_double_up_to_half_a_minute() -> None:
@@ -31,10 +31,3 @@ def test_finds_it_where_only_administrators_look(monkeypatch: pytest.MonkeyPatch
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     assert find_mosquitto(folders=[str(program.parent)]) == str(program)
-
-
-def test_log_tail_is_the_last_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert read_log_tail(log) == "(no log)"
-    log.write_text("".join(f"line {number}\n" for number in range(100)))
-    assert read_log_tail(log).splitlines() == [f"line {number}" for number in range(92, 100)]
