@@ -104,7 +104,7 @@ class DiskFiles:
         _sync(target.parent)
 
     def remove(self, path: Path) -> None:
-        """See `Files`. One that isn't there may still be on the disk: a process was killed before it had synced that."""
+        """See `Files`. One that isn't there may be on the disk: a process was killed before it had synced that."""
         with contextlib.suppress(FileNotFoundError):
             path.unlink(missing_ok=True)
             _sync(path.parent)
