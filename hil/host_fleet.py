@@ -107,7 +107,7 @@ class HostFleet:
 
     def let_go(self, name: str) -> None:
         """Shut a device out, where there is one of that name: another may have it then."""
-        if any(one["name"] == name and one["revoked_at"] is None for one in self.get("/api/v1/devices")):
+        if self.find_device(name) is not None:
             self.command("shoal", "device", "revoke", name, "--yes")
 
     def create_release(self, folder: Path) -> None:
@@ -129,6 +129,11 @@ class HostFleet:
         """What the fleet knows of a device."""
         found: dict[str, Any] = self.get(f"/api/v1/devices/{name}")
         return found
+
+    def find_device(self, name: str) -> dict[str, Any] | None:
+        """What the fleet knows of a device that isn't revoked; None where there is none of that name."""
+        found: list[dict[str, Any]] = self.get("/api/v1/devices")
+        return next((one for one in found if one["name"] == name and one["revoked_at"] is None), None)
 
     def answers(self, device: str, *, after: int = 0) -> list[dict[str, Any]]:
         """A device's answers in the fleet's database, or those after a row."""

@@ -33,6 +33,7 @@ def test_a_board_enrols_by_the_file_on_its_boot_partition(lab: BoardStrategy, be
     lab.transition(State.INSTALLED)
     lab.board.write(CONFIGURATION, bench.configuration)
     boot_with(lab, f'token = "{bench.fleet.make_token(bench.name)}"\nname = "{bench.name}"\n')
+    wait_for("the board enrols", lambda: bench.fleet.find_device(bench.name), timeout_s=CONNECT_S)
     lab.wait_until_connected()
     lab.on_disk = State.ENROLLED
     assert lab.board.fails(f"test -e {BOOT}/shoal-enrol.toml"), "the token is left where anybody finds it"
