@@ -87,11 +87,12 @@ class BoardFolder:
         kill: Kill | None = None,
         damage: Damage | None = None,
         free_bytes: int | None = None,
+        fills_up: bool = False,
     ) -> Ended:
         """Run the updater once, to its end, and look at what must always be true."""
         ours, theirs = socket.socketpair()
         trees = str(self.trees) if self.trees else ""
-        start = Start(str(self.state), kill, damage, free_bytes, self.all_variants, trees, self.tree)
+        start = Start(str(self.state), kill, damage, free_bytes, self.all_variants, trees, self.tree, fills_up)
         self.fork_server.send(msgspec.to_builtins(start), fds=(theirs.fileno(),))
         theirs.close()
         daemon.serve(Channel(ours))

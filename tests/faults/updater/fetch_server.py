@@ -1,6 +1,7 @@
 """A plain HTTPS server for sites in a folder: TLS 1.3, client certificate required, single ranges. Prints its port.
 
 A file `breaks-after` in a site's folder has every answer with more bytes than it says break off there.
+With a file `retry-after` sealed files are refused for so many seconds; each time adds a byte to the file `refused`.
 
 `python -m tests.faults.updater.fetch_server FOLDER CERTIFICATE KEY AUTHORITY`
 """
@@ -25,6 +26,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not path.is_file():
             self._answer(404, b"")
             return
+        site = self.folder / self.path.lstrip("/").partition("/")[0]
+        if "/sealed/" in self.path and (site / "retry-after").exists():
+            with (site / "refused").open("a") as refused:
+                refused.write("x")
+            self._answer(503, b"", retry_after=(site / "retry-after").read_text())
+            return
         data = path.read_bytes()
         match = _RANGE.fullmatch(self.headers.get("Range", ""))
         if match is None:
@@ -35,11 +42,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             start = int(match[1])
             self._answer(206, data[start:], content_range=f"bytes {start}-{len(data) - 1}/{len(data)}")
 
-    def _answer(self, status: int, body: bytes, *, content_range: str = "") -> None:
+    def _answer(self, status: int, body: bytes, *, content_range: str = "", retry_after: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         if content_range:
             self.send_header("Content-Range", content_range)
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
         self.end_headers()
         site = self.folder / self.path.lstrip("/").partition("/")[0]
         limit = site / "breaks-after"

@@ -6,6 +6,7 @@ fault tests: the product's parts on a disk that kills.
 `python -m tests.faults.updater.fork_server FD`
 """
 
+import errno
 import os
 import sys
 import traceback
@@ -40,6 +41,8 @@ class Start(msgspec.Struct, frozen=True):
     """Folder of the agent's own trees; empty where no package installed it."""
     tree: str = ""
     """That runs."""
+    fills_up: bool = False
+    """Whether something else takes the room on the disk as soon as files come."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -53,12 +56,19 @@ class Ended(msgspec.Struct, frozen=True):
 class FullFiles(KillingFiles):
     """A disk with so much room left."""
 
-    def __init__(self, *, kill: Kill | None, damage: Damage | None, free_bytes: int | None) -> None:
-        super().__init__(kill=kill, damage=damage)
-        self._free_bytes = free_bytes
+    def __init__(self, start: Start) -> None:
+        super().__init__(kill=start.kill, damage=start.damage)
+        self._free_bytes = start.free_bytes
+        self._fills_up = start.fills_up
 
     def free_bytes(self, folder: Path) -> int:
         return super().free_bytes(folder) if self._free_bytes is None else self._free_bytes
+
+    def append(self, path: Path, data: bytes, *, at: int) -> None:
+        if self._fills_up:
+            self._free_bytes = 0
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().append(path, data, at=at)
 
 
 def main(descriptor: int) -> None:
@@ -90,7 +100,7 @@ def _update(start: Start, socket: int, writing: int) -> None:
     """In the child; never returns."""
     code, error = 1, ""
     board = BOARD._replace(all_variants=start.all_variants)
-    files = FullFiles(kill=start.kill, damage=start.damage, free_bytes=start.free_bytes)
+    files = FullFiles(start)
     launch = Launch(Path(start.trees), start.tree, "0.1.0") if start.trees else Launch()
     try:
         channel = Channel.from_fd(socket)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from shoal_agent.updater.transitions import BOUNDS
 from shoal_wire import paths
 from shoal_wire.envelope import KeySigner
 from shoal_wire.update import UpdateState
@@ -181,15 +182,63 @@ def test_assignment_key_that_was_replaced(own_board: BoardFolder, own_site: Site
     assert own_board.ended() == (UpdateState.COMMITTED, 2)
 
 
-def test_release_that_does_not_fit_on_the_disk(board: BoardFolder) -> None:
+def test_download_that_can_never_fit_is_not_tried_for_ever(board: BoardFolder, site: Site) -> None:
+    """Nothing is fetched; the need is remembered, without a question to the fleet, and met when there is room."""
     daemon = ScriptedDaemon(board.state)
+    full = 16 << 20
+    reason = "needs 4312 bytes on disk and 16777216 in reserve, only 16777216 are free"
 
-    ended = board.start(daemon, free_bytes=16 << 20)
+    assert board.start(daemon, free_bytes=full).code == TRY_LATER
+    board.use_server(NOWHERE)
+    for _ in range(2 * BOUNDS[UpdateState.PLANNING].attempts):
+        assert board.start(daemon, free_bytes=full).code == TRY_LATER
 
-    assert ended.code == 0, ended.error
+    assert board.ended() == (UpdateState.PLANNING, 2)
+    assert reason in board.journal().reason
+    assert board.journal().fetched_bytes == 0 and board.slot().refused == ()
+    assert [name for name, _ in daemon.events()] == ["update-delayed"]
+
+    board.use_server(site.url)
+    board.settle(daemon)
+    assert board.ended() == (UpdateState.COMMITTED, 2)
+    assert not (board.state / "waiting.json").exists()
+
+
+def test_release_that_finds_no_room_until_the_deadline_is_refused(board: BoardFolder) -> None:
+    assert board.start(ScriptedDaemon(board.state), free_bytes=0).code == TRY_LATER
+    old = msgspec.structs.replace(board.journal(), entered_at=1.0)
+    (board.state / "update.json").write_bytes(msgspec.json.encode(old))
+
+    assert board.start(ScriptedDaemon(board.state), free_bytes=0).code == 0
+
     assert board.ended() == (UpdateState.REFUSED, 2)
-    assert "needs 4312 bytes on disk and 16777216 in reserve, only 16777216 are free" in board.journal().reason
-    assert board.journal().fetched_bytes == 0
+    assert "bytes on disk" in board.journal().reason
+
+
+def test_disk_that_fills_up_while_files_come_refuses_nothing(board: BoardFolder) -> None:
+    for _ in range(2 * BOUNDS[UpdateState.FETCHING].attempts):
+        assert board.start(ScriptedDaemon(board.state), free_bytes=1 << 30, fills_up=True).code == TRY_LATER
+    assert board.ended() == (UpdateState.FETCHING, 2)
+    assert "in reserve, only 0 are free" in board.journal().reason
+
+    board.settle(ScriptedDaemon(board.state))
+    assert board.ended() == (UpdateState.COMMITTED, 2)
+
+
+def test_busy_fleet_is_left_alone_for_as_long_as_it_asked(board: BoardFolder, mirror: Mirror) -> None:
+    (mirror.folder / "retry-after").write_text("600")
+    board.use_server(mirror.url)
+    for _ in range(2 * BOUNDS[UpdateState.FETCHING].attempts):
+        assert board.start(ScriptedDaemon(board.state)).code == TRY_LATER
+    assert "asked to come again in 600 s" in board.journal().reason
+    assert len((mirror.folder / "refused").read_text()) == 1
+
+    (mirror.folder / "retry-after").unlink()
+    (board.state / "waiting.json").write_bytes(
+        (board.state / "waiting.json").read_bytes().replace(b'"wait_s":600.0', b'"wait_s":0.0')
+    )
+    board.settle(ScriptedDaemon(board.state))
+    assert board.ended() == (UpdateState.COMMITTED, 2)
 
 
 def test_fleet_that_is_away_is_waited_for_however_often(board: BoardFolder, site: Site) -> None:

@@ -38,6 +38,8 @@ DESIRED = "desired.dsse"
 TRUST = "trust.json"
 REVOKED = "revoked.json"
 FLOORS = "floors.json"
+WAITING = "waiting.json"
+"""`waiting.py`'s."""
 REPORT_S = 3600.0
 
 UNREADABLE_JOURNAL = "update.json.unreadable"
@@ -45,7 +47,7 @@ PART = ".part"
 
 _WRITTEN_HERE = (
     *(SLOTS, AGENT_SLOT, JOURNAL, UNREADABLE_JOURNAL, TRUST, REVOKED, FLOORS, TIME, TRUST_REPORT),
-    *(AUTHORITIES, AUTHORITY),
+    *(AUTHORITIES, AUTHORITY, WAITING),
 )
 
 

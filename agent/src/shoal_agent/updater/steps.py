@@ -4,6 +4,7 @@ A step returns the journal with what it found out, which is the outcome DONE. It
 FAILED, Superseded, or TryLater. Each may run twice: it looks at what is there before it acts.
 """
 
+import errno
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from shoal_agent.updater.verify import find_damage
 from shoal_agent.updater_messages import Verdict
 
 Step = Callable[[Journal, Tools], Journal]
+
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 PROGRESS_S = 5.0
 """Between two writes of the journal while files come."""
@@ -89,6 +92,10 @@ def fetch(journal: Journal, tools: Tools) -> Journal:
         if isinstance(error, AskedToWait):
             waiting.note(records, journal, reason=str(error), now=tools.now(), wait_s=error.wait_s)
         raise
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise _no_room_left(files, journal, tools) from error
     return progress.journal
 
 
@@ -276,31 +283,43 @@ def _first_with_room(plans: Sequence[planning.Plan], journal: Journal, tools: To
     records, needs = tools.records, []
     for plan in plans:
         collect(records, planned=plan.files, manifest_sha256=journal.assignment.manifest_sha256)
-        needed_bytes = planning.space_needed(
-            (
-                file,
-                records.files.size(stored(records.state, file.ciphertext_sha256))
-                or records.files.size(records.part(file.ciphertext_sha256)),
-            )
-            for file in plan.files
-        )
-        free_bytes = records.files.free_bytes(records.state)
-        if needed_bytes <= free_bytes:
+        needs.append(planning.space_needed(_sizes(plan.files, tools)))
+        if needs[-1] <= records.files.free_bytes(records.state):
             return plan
-        needs.append(needed_bytes)
-    least_bytes, total_bytes = min(needs), shutil.disk_usage(records.state).total
-    reason = planning.say_shortage(least_bytes, free_bytes=free_bytes, what=what)
-    if least_bytes > total_bytes:
+    total_bytes = shutil.disk_usage(records.state).total
+    if min(needs) > total_bytes:
+        free_bytes = records.files.free_bytes(records.state)
+        reason = planning.say_shortage(min(needs), free_bytes=free_bytes, what=what)
         raise Refused(f"{reason}; the whole disk has {total_bytes}")
-    waiting.note(
-        records,
-        journal,
-        reason=reason,
-        now=tools.now(),
-        wait_s=waiting.LOOK_AGAIN_S,
-        needed_bytes=least_bytes,
+    raise _wait_for_room(min(needs), journal, tools)
+
+
+def _no_room_left(files: Sequence[SealedFile], journal: Journal, tools: Tools) -> TryLater:
+    """The error of a disk that something else filled while files came."""
+    needed = [file for file in files if file.ciphertext_sha256 not in journal.spare]
+    return _wait_for_room(planning.space_needed(_sizes(needed, tools)), journal, tools)
+
+
+def _wait_for_room(needed_bytes: int, journal: Journal, tools: Tools) -> TryLater:
+    """Remember what is needed; returns the error that says so."""
+    records, assignment = tools.records, journal.assignment
+    reason = planning.say_shortage(
+        needed_bytes,
+        free_bytes=records.files.free_bytes(records.state),
+        what=f"release {assignment.release} {assignment.version}",
     )
-    raise TryLater(reason)
+    now, wait_s = tools.now(), waiting.LOOK_AGAIN_S
+    waiting.note(records, journal, reason=reason, now=now, wait_s=wait_s, needed_bytes=needed_bytes)
+    return TryLater(reason)
+
+
+def _sizes(files: Sequence[SealedFile], tools: Tools) -> list[tuple[SealedFile, int]]:
+    """Each file with how much of it is here."""
+    size, state = tools.records.files.size, tools.records.state
+    return [
+        (file, size(stored(state, file.ciphertext_sha256)) or size(tools.records.part(file.ciphertext_sha256)))
+        for file in files
+    ]
 
 
 def _fetch_spares(files: Sequence[SealedFile], journal: Journal, tools: Tools, *, watch: Watch) -> Journal:

@@ -4,6 +4,7 @@ For room on the disk, or for the time at which the fleet wants to be asked again
 between end at once, with nothing asked of the network. After at most `LOOK_AGAIN_S` it is looked at anew.
 """
 
+import contextlib
 from typing import Annotated
 
 import msgspec
@@ -12,9 +13,8 @@ from shoal_wire.encoding import Counter, Seconds, Text, decode_struct, encode
 from shoal_wire.errors import Malformed
 
 from shoal_agent.slots import Journal
-from shoal_agent.updater.records import Records
+from shoal_agent.updater.records import WAITING, Records
 
-WAITING = "waiting.json"
 LOOK_AGAIN_S = 3600.0
 
 
@@ -44,7 +44,7 @@ def is_over(waiting: Waiting, *, journal: Journal, now: float, free_bytes: int) 
 
 
 def note(records: Records, journal: Journal, *, reason: str, now: float, wait_s: float, needed_bytes: int = 0) -> None:
-    """Remember why this update waits. On disk when this returns."""
+    """Remember why this update waits. A disk that is too full even for this costs more questions, and no more."""
     waiting = Waiting(
         epoch=journal.epoch,
         generation=journal.generation,
@@ -53,7 +53,8 @@ def note(records: Records, journal: Journal, *, reason: str, now: float, wait_s:
         wait_s=wait_s,
         needed_bytes=needed_bytes,
     )
-    records.files.write(records.state / WAITING, encode(waiting))
+    with contextlib.suppress(OSError):
+        records.files.write(records.state / WAITING, encode(waiting))
 
 
 def find_reason(records: Records, journal: Journal, *, now: float) -> str | None:

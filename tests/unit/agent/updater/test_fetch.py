@@ -3,6 +3,7 @@
 The source is a stand-in for the fleet's listener that implements the same interface, without sockets.
 """
 
+import contextlib
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 from shoal_agent.files import DiskFiles
 from shoal_agent.updater.errors import Refused, Superseded, TryLater
-from shoal_agent.updater.fetch import Patience, Watch, fetch_file
+from shoal_agent.updater.fetch import AskedToWait, Patience, Watch, fetch_file
 from shoal_agent.updater.http_client import Answer
 from shoal_agent.updater.records import Records
 from shoal_wire.manifest import SealedFile
@@ -96,12 +97,13 @@ class Endless(SimulatedSource):
 class Status(SimulatedSource):
     """Answers with a status only."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, *, retry_after_s: float | None = None) -> None:
         super().__init__()
         self.status = status
+        self.retry_after_s = retry_after_s
 
     def answer(self, start: int) -> Answer:
-        return Answer(self.status, None, 0, iter(()))
+        return Answer(self.status, None, 0, iter(()), self.retry_after_s)
 
 
 class Fetch:
@@ -255,6 +257,28 @@ def test_shorter_file_than_what_is_here_already_is_refused(fetch: Fetch) -> None
 def test_any_other_status_is_tried_again_later(status: int, fetch: Fetch) -> None:
     with pytest.raises(TryLater, match=f"status {status}"):
         fetch.run(Status(status))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_busy_fleet_that_says_when_to_come_again_is_asked_once(status: int, fetch: Fetch) -> None:
+    source = Status(status, retry_after_s=120.0)
+    with pytest.raises(AskedToWait, match="asked to come again in 120 s") as caught:
+        fetch.run(source)
+    assert caught.value.wait_s == 120.0
+    assert source.asked == [0] and fetch.pauses == []
+
+
+def test_line_that_breaks_every_few_bytes_for_a_day_finishes(fetch: Fetch) -> None:
+    """Each answer brings seven bytes, far less than a chunk, and every third start of the updater finds no line."""
+    starts = 0
+    while not fetch.whole.exists():
+        source = SimulatedSource(breaks=[0, 0, 0] if starts % 3 == 2 else [7] * 20 + [0, 0, 0])
+        with contextlib.suppress(TryLater):
+            fetch.run(source)
+        starts += 1
+        assert starts < len(SEALED), "it makes no progress"
+    assert fetch.whole.read_bytes() == SEALED
+    assert sum(fetch.fetched) == len(SEALED)
 
 
 def test_newer_document_ends_the_fetch_and_keeps_what_has_come(fetch: Fetch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from msgspec.structs import replace
 from shoal_agent.slots import HeldRelease
 from shoal_agent.tuned import ServingChoice, ServingChoices
-from shoal_agent.updater.errors import Refused
+from shoal_agent.updater.errors import Refused, TryLater
 from shoal_agent.updater.planning import (
     RESERVE_BYTES,
     Board,
@@ -270,7 +270,7 @@ def test_space_counts_only_what_is_missing() -> None:
     file = sealed("model", MODEL_FILE)
     check_space([(file, 2064)], free_bytes=0, what="release")
     check_space([(file, 2000)], free_bytes=RESERVE_BYTES + 64, what="release")
-    with pytest.raises(Refused, match="release: needs 64 bytes on disk"):
+    with pytest.raises(TryLater, match="release: needs 64 bytes on disk"):
         check_space([(file, 2000)], free_bytes=RESERVE_BYTES + 63, what="release")
 
 
