@@ -1,7 +1,7 @@
 """Why does an update not go on, and what does the updater do about it?
 
 UpdateError
-├── TryLater             network, fleet, trust or memory is wanting now: end, be started again later
+├── TryLater             network, fleet, trust, memory or room is wanting now: end, be started again later
 │   └── Untrustworthy    the metadata is expired, or not signed as it must be: nothing new is installed meanwhile
 ├── Refused              this release isn't for this board: it stays as it is, or goes back to the previous release
 ├── Superseded           a newer desired document came before anything was switched
