@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from shoal_agent.files import DiskFiles
 from shoal_agent.updater import waiting
 from shoal_agent.updater.records import WAITING, Records
-from shoal_agent.updater.waiting import LOOK_AGAIN_S, WAITING, Waiting, is_over
+from shoal_agent.updater.waiting import LOOK_AGAIN_S, Waiting, is_over
 
 from tests.unit.agent.updater.releases import journal
 
