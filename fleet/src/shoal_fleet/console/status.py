@@ -21,7 +21,7 @@ from shoal_fleet.messaging.models import RefusedMessages
 from shoal_fleet.rollouts import approvals
 from shoal_fleet.rollouts import service as rollouts
 from shoal_fleet.rollouts.approvals import Approver
-from shoal_fleet.rollouts.machine import DeviceState, RolloutState
+from shoal_fleet.rollouts.machine import UNFINISHED, DeviceState, RolloutState
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice, RolloutWave
 from shoal_fleet.telemetry import queries
 from shoal_fleet.telemetry.models import AnswerRow
@@ -218,7 +218,7 @@ def describe_rollout(
         state=state,
         started_by=rollout.created_by,
         started_at=rollout.created_at,
-        reason=rollout.reason or _describe_wave(waves),
+        reason=rollout.reason or (_describe_wave(waves) if rollout.state in UNFINISHED else ""),
         attempts=[
             AttemptLine(_ATTEMPT_TONES[row.state], device.name, _attempt_state(row, waves), row.reason)
             for row, device in attempts

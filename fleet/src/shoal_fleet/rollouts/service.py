@@ -367,7 +367,12 @@ def _finish(session: Session, rollout: Rollout, *, now: float) -> None:
 
 
 def end(session: Session, rollout: Rollout, state: RolloutState, *, now: float) -> bool:
-    """End a rollout; False where somebody else has."""
+    """End a rollout, with the wave that it is at; False where somebody else has."""
+    session.execute(
+        update(RolloutWave)
+        .where(RolloutWave.rollout_id == rollout.id, RolloutWave.state.in_({WaveState.RUNNING, WaveState.SOAKING}))
+        .values(state=WaveState.STOPPED, finished_at=now)
+    )
     ended = session.execute(
         update(Rollout)
         .where(Rollout.id == rollout.id, Rollout.state.in_(UNFINISHED))

@@ -116,3 +116,5 @@ def test_a_rollout_in_waves_says_what_its_gate_found() -> None:
     assert (line.reason, line.attempts[0].state) == ("wave 2 of 2 is running: 3 to come", "updating (wave 2)")
     rollout.reason = "paused by anna"
     assert describe_rollout(rollout, [], waves=waves).reason == "paused by anna"
+    rollout.reason, rollout.state = "", RolloutState.ABORTED
+    assert describe_rollout(rollout, [], waves=waves).reason == ""

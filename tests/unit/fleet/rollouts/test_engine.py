@@ -4,7 +4,7 @@ import pytest
 from shoal_fleet.database import Sessions
 from shoal_fleet.errors import Conflict, Refused
 from shoal_fleet.keys import OnlineKeys
-from shoal_fleet.rollouts import steering
+from shoal_fleet.rollouts import service, steering
 from shoal_fleet.rollouts.models import Rollout, RolloutDevice
 from shoal_fleet.rollouts.plan import Gate, Plan, Wave
 from shoal_fleet.rollouts.preview import preview
@@ -153,6 +153,16 @@ def test_a_rollout_that_ended_is_taken_back_whole_or_by_wave(yard: Yard) -> None
     assert {yard.assigned(board) for board in yard.boards.values()} == {1}
     with pytest.raises(Conflict, match="none of its devices can go back"):
         yard.steer(steering.roll_back, number, wave=None, vault=vault)
+
+
+def test_a_rollout_that_is_aborted_stops_in_the_wave_that_it_is_at(yard: Yard) -> None:
+    number = yard.start(Plan(target="true", waves=CANARY_FIRST))
+    yard.succeed("canary")
+    yard.steer(service.abort, number, vault=yard.keys.vault)
+    assert (yard.rollout(number).state.value, yard.waves(number)) == ("aborted", ["passed", "stopped", "waiting"])
+    assert set(yard.states(number).values()) == {"succeeded", "aborted"}
+    yard.engine.look()
+    assert len([state for state in yard.states(number).values() if state == "aborted"]) == 5
 
 
 def test_taking_back_stops_a_rollout_that_goes_on(yard: Yard) -> None:
