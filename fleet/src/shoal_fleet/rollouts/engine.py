@@ -150,7 +150,7 @@ def _stop(
     wave.state, wave.finished_at = WaveState.STOPPED, now
     rollout.reason = f"wave {wave.number} rolled back: {verdict.words}"
     service.end(session, rollout, RolloutState.FAILED, now=now)
-    service.stop_open(session, rollout, reason=rollout.reason, vault=vault, now=now)
+    service.stop_open(session, rollout, reason=f"wave {wave.number} was rolled back", vault=vault, now=now)
     roll_back_wave(session, rollout, wave=wave.number, by=audit.FLEET, vault=vault, now=now)
     service.record(session, rollout, "ended", by=audit.FLEET, detail={"state": RolloutState.FAILED.value}, now=now)
 

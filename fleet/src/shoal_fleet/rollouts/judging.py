@@ -50,11 +50,14 @@ class Check(NamedTuple):
 
 
 def judge_wave(tally: Tally, gate: Gate) -> Verdict:
-    """Stop as soon as the gate can't be held any more, pass once all devices have ended or are silent."""
+    """Stop as soon as the gate can't be held any more, pass once all devices have ended or are silent.
+
+    Of several things that are wrong the first one is said: failures are also successes that are missing.
+    """
     checks = [check(tally, gate) for check in CHECKS]
-    broken = [check.words for check in checks if check.is_broken]
-    if broken:
-        return Verdict(Outcome.STOPPED, "; ".join(broken))
+    broken = next((check for check in checks if check.is_broken), None)
+    if broken is not None:
+        return Verdict(Outcome.STOPPED, broken.words)
     if tally.pending:
         return Verdict(Outcome.WAIT, f"{tally.succeeded} of {_devices(tally.total)} done, {tally.pending} to come")
     return Verdict(Outcome.PASSED, "; ".join(check.words for check in checks if check.words) or "no device")

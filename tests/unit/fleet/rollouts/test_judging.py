@@ -19,7 +19,7 @@ WAIT, PASSED, STOPPED = Outcome.WAIT, Outcome.PASSED, Outcome.STOPPED
             Tally(10, 0, 1, 0, ["golden cases failed"]),
             Gate(),
             STOPPED,
-            "1 of 10 devices failed, at most 0 (golden cases failed); 0 of 10 devices succeeded, at least 100%",
+            "1 of 10 devices failed, at most 0 (golden cases failed)",
         ),
         (
             Tally(10, 4, 3, 0, ["slow", "slow", "crash"]),
