@@ -49,10 +49,10 @@ def fetch(fleet: Fleet, token: str) -> httpx.Response:
     return fleet.http.get("/metrics", headers={"Authorization": f"Bearer {token}"})
 
 
-def wait_for(found: Callable[[], bool]) -> None:
+def wait_for(found: Callable[[], bool], *, what: Callable[[], str] = lambda: "it didn't come to that") -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not found():
-        assert time.monotonic() < deadline, "it didn't come to that"
+        assert time.monotonic() < deadline, what()
         time.sleep(0.2)
 
 
@@ -113,7 +113,7 @@ class Prometheus:
             pytest.skip("prometheus is not installed")
         (folder / "token").write_text(token)
         configuration = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "global": {"scrape_interval": "2s", "scrape_timeout": "2s"},
             "scrape_configs": [
                 {
                     "job_name": "shoal",
@@ -160,6 +160,14 @@ def prometheus(tmp_path: Path, fleet: Fleet, token: str) -> Iterator[Prometheus]
     running.end()
 
 
+NOT_HERE = "refused_messages|process_start_time"
+
+
+def ask_for(expression: str) -> str:
+    """A dashboard's expression as Grafana would send it; over five minutes, as a busy machine scrapes seldom."""
+    return re.sub(r"\$__rate_interval", "5m", re.sub(r'=~"\$\w+"', '=~".*"', expression))
+
+
 def test_prometheus_scrapes_the_fleet_and_answers_what_the_dashboard_asks(fleet: Fleet, prometheus: Prometheus) -> None:
     wait_for(lambda: bool(prometheus.results('up{job="shoal"} == 1')))
     wait_for(lambda: bool(prometheus.results("shoal_devices")))
@@ -167,12 +175,7 @@ def test_prometheus_scrapes_the_fleet_and_answers_what_the_dashboard_asks(fleet:
         before = prometheus.results('shoal_events_total{event="worker-died"}')
         send(fleet, first=first)
         wait_for(lambda before=before: prometheus.results('shoal_events_total{event="worker-died"}') != before)  # type: ignore[misc]
-    empty = []
-    for expression in expressions(read_dashboard()):
-        asked = re.sub(r"\$__rate_interval", "1m", re.sub(r'=~"\$\w+"', '=~".*"', expression))
-        answer = prometheus.ask("query", query=asked)
-        assert answer["status"] == "success", (asked, answer)
-        if not answer["data"]["result"]:
-            empty.append(asked)
-    # What there is none of in this fleet, and a restart that didn't happen.
-    assert [one for one in empty if "refused_messages" not in one and "process_start_time" not in one] == []
+    # What there is none of in this fleet, and a restart that didn't happen, has no answer.
+    asked = [one for one in map(ask_for, expressions(read_dashboard())) if not re.search(NOT_HERE, one)]
+    missing = lambda: [one for one in asked if not prometheus.results(one)]  # noqa: E731
+    wait_for(lambda: not missing(), what=lambda: str(missing()))

@@ -27,19 +27,17 @@ from sqlalchemy import ColumnElement, Double, String, and_, cast, false, func, l
 from shoal_fleet.devices.models import Device, DeviceSlot
 from shoal_fleet.labels.models import DeviceLabel
 
-_LABELS, _SLOTS = DeviceLabel.__table__.c, DeviceSlot.__table__.c
-"""Tables rather than classes: what a request may see is decided on devices."""
-
 _Column = ColumnElement[Any]
 
 
 def _label(key: str) -> _Column:
-    return select(_LABELS.value).where(_LABELS.device_id == Device.id, _LABELS.key == key).scalar_subquery()
+    is_it = (DeviceLabel.device_id == Device.id, DeviceLabel.key == key)
+    return select(DeviceLabel.value).where(*is_it).scalar_subquery()
 
 
 def _version(model: str) -> _Column:
-    version = select(_SLOTS.version).where(_SLOTS.device_id == Device.id, _SLOTS.release == model).scalar_subquery()
-    return cast(version, Double)
+    is_it = (DeviceSlot.device_id == Device.id, DeviceSlot.release == model)
+    return cast(select(DeviceSlot.version).where(*is_it).scalar_subquery(), Double)
 
 
 _FIELDS: Mapping[str, Callable[[float], _Column]] = {
