@@ -11,7 +11,6 @@ import asyncio
 import logging
 import math
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -50,8 +49,8 @@ class Recorder:
         self._has_urgent = asyncio.Event()
         self._held = 0
         """Rows of the outbox that aren't on the disk."""
-        self._due: deque[tuple[int, float]] = deque()
-        """Highest number of rows that came together, and when they are to be on the disk, by the loop's clock."""
+        self._write_at = math.inf
+        """When what is held is to be on the disk, by the loop's clock."""
         self._retry_at = -math.inf
         """No write is tried before: the disk took nothing."""
         self._unsafe: list[tuple[int, asyncio.Future[None]]] = []
@@ -90,8 +89,6 @@ class Recorder:
 
         covered, self._held, is_current = await self.in_outbox(take)
         if is_current:
-            while self._due and self._due[0][0] <= covered:
-                self._due.popleft()
             self._release(covered)
         return covered
 
@@ -115,12 +112,8 @@ class Recorder:
             self._thread.shutdown(wait=True)
 
     def _patience_s(self) -> float:
-        due_at = max(self._due_at(), self._retry_at)
+        due_at = max(self._write_at, self._retry_at)
         return min(COUNTS_S, max(0.0, due_at - asyncio.get_running_loop().time()))
-
-    def _due_at(self) -> float:
-        """When the first of what is held is to be on the disk."""
-        return min((at for _, at in self._due), default=math.inf)
 
     async def _keep_whole(self) -> None:
         """What was begun is waited for, even when this is cancelled."""
@@ -137,11 +130,11 @@ class Recorder:
         now = asyncio.get_running_loop().time()
         try:
             if self._urgent or self._counts:
-                await self._hold(now)
+                self._write_at = min(self._write_at, await self._hold(now))
                 self._on_rows()
             if self._held == 0:
-                self._due.clear()
-            elif now >= max(self._due_at(), self._retry_at):
+                self._write_at = math.inf
+            elif now >= max(self._write_at, self._retry_at):
                 await self._write()
                 self._backoff.reset()
         except sqlite3.OperationalError as error:
@@ -150,8 +143,8 @@ class Recorder:
             waiting = self._held + len(self._urgent) + len(self._counts)
             _LOG.error("outbox: %d rows can't be written, next try in %.0f s: %s", waiting, wait_s, error)
 
-    async def _hold(self, now: float) -> None:
-        """Number what has come, and note when that is to be on the disk."""
+    async def _hold(self, now: float) -> float:
+        """Number what has come; returns when that is to be on the disk."""
         self._has_urgent.clear()
         urgent, counts = list(self._urgent), list(self._counts)
         rows = [row for row, _ in urgent] + counts
@@ -161,13 +154,11 @@ class Recorder:
         self._held = await self.in_outbox(lambda outbox: outbox.held)
         self._release(0)
         has_event = any(row.answer_id is None for row, _ in urgent)
-        at_once = has_event or self._held >= MAX_HELD
-        self._due.append((max(numbers, default=0), now if at_once else now + self._hold_s))
+        return now if has_event or self._held >= MAX_HELD else now + self._hold_s
 
     async def _write(self) -> None:
         await self.in_outbox(lambda outbox: outbox.write())
-        self._held = 0
-        self._due.clear()
+        self._held, self._write_at = 0, math.inf
         self._release(max((number for number, _ in self._unsafe), default=0))
 
     def _release(self, number: int) -> None:

@@ -162,25 +162,3 @@ def test_a_full_disk_loses_nothing_and_keeps_nothing_from_the_fleet(tmp_path: Pa
         outbox.close()
 
     asyncio.run(run())
-
-
-def test_answers_that_follow_each_other_leave_the_disk_alone_where_the_fleet_has_each(tmp_path: Path) -> None:
-    hold_s = 4.0
-
-    async def run() -> None:
-        async with recording(tmp_path, hold_s=hold_s) as (recorder, has_rows):
-            loop = asyncio.get_running_loop()
-            end, number = loop.time() + 2 * hold_s, 1
-            storing = [asyncio.create_task(recorder.store([make_answer(1)]))]
-            while loop.time() < end:
-                await has_rows.wait()
-                has_rows.clear()
-                number += 1  # it is there before the one before is acknowledged
-                storing.append(asyncio.create_task(recorder.store([make_answer(number)])))
-                await recorder.acknowledge(make_ack(number - 1))
-            await has_rows.wait()
-            await recorder.acknowledge(make_ack(number))
-            await asyncio.gather(*storing)
-            assert written(tmp_path) == 0
-
-    asyncio.run(run())
