@@ -177,5 +177,8 @@ def test_prometheus_scrapes_the_fleet_and_answers_what_the_dashboard_asks(fleet:
         wait_for(lambda before=before: prometheus.results('shoal_events_total{event="worker-died"}') != before)  # type: ignore[misc]
     # What there is none of in this fleet, and a restart that didn't happen, has no answer.
     asked = [one for one in map(ask_for, expressions(read_dashboard())) if not re.search(NOT_HERE, one)]
-    missing = lambda: [one for one in asked if not prometheus.results(one)]  # noqa: E731
+
+    def missing() -> list[str]:
+        return [one for one in asked if not prometheus.results(one)]
+
     wait_for(lambda: not missing(), what=lambda: str(missing()))
